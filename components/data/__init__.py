@@ -1,0 +1,1 @@
+"""data: one file per component."""

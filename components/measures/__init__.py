@@ -1,0 +1,1 @@
+"""measures: one file per component."""

@@ -1,0 +1,1 @@
+"""optimizers: one file per component."""

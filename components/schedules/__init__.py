@@ -1,0 +1,1 @@
+"""schedules: one file per component."""

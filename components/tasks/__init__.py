@@ -1,0 +1,1 @@
+"""tasks: one file per component."""

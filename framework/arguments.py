@@ -1,0 +1,55 @@
+"""Words for annotating a component's constructor: ranges, lengths, facts from the data, files, defaults.
+
+A constructor's annotations are the component's whole declaration. `framework/schema.py` turns them into JSON Schema.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple
+
+
+class Range(NamedTuple):
+    """Bounds of a number: `Annotated[float, Range(gt=0, le=1)]`."""
+
+    gt: float | None = None
+    ge: float | None = None
+    lt: float | None = None
+    le: float | None = None
+
+
+class Length(NamedTuple):
+    """Bounds of a list's length: `Annotated[list[int], Length(1, 8)]`."""
+
+    min: int = 0
+    max: int | None = None
+
+
+class FromData(NamedTuple):
+    """Filled from the data's (or env's) facts when the recipe is silent: `Annotated[int, FromData("num_classes")]`."""
+
+    fact: str
+
+
+class InputFile(NamedTuple):
+    """A file to read, relative to the recipe that wrote it: `Annotated[str, InputFile()]`."""
+
+    suffixes: tuple[str, ...] = ()
+
+
+class Default(NamedTuple):
+    """A default that is a component, told as in a recipe. Use `default(...)`."""
+
+    value: Any
+
+
+def default(value: str | dict[str, Any]) -> Any:
+    """The default of a nested component: `prior: Prior = default("gaussian")` or `default({"type": ..., ...})`."""
+    return Default(value)
+
+
+Positive = Annotated[float, Range(gt=0)]
+NonNegative = Annotated[float, Range(ge=0)]
+Share = Annotated[float, Range(gt=0, le=1)]
+Fraction = Annotated[float, Range(ge=0, lt=1)]
+Count = Annotated[int, Range(ge=1, le=10**9)]
+Width = Annotated[int, Range(ge=1, le=10**6)]
