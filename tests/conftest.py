@@ -1,0 +1,51 @@
+"""Settings that must stand before Ray or torch is imported, and the one Ray instance that all tests share."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+_scratch = tempfile.mkdtemp(prefix="raycipe-tests-")
+os.environ.update(
+    OMP_NUM_THREADS="1",
+    RAY_TRAIN_HEALTH_CHECK_INTERVAL_S="0.2",
+    RAY_TRAIN_ENABLE_PREEMPTION_WATCHER="0",
+    RAY_TRAIN_METRICS_ENABLED="0",
+    RAY_USAGE_STATS_ENABLED="0",
+    RAY_AUTH_MODE="token",
+    RAY_AUTH_TOKEN_PATH=os.path.join(_scratch, "auth_token"),  # noqa: PTH118
+    MPLBACKEND="Agg",
+    MPLCONFIGDIR=os.path.join(_scratch, "mpl"),  # noqa: PTH118
+    XDG_CACHE_HOME=os.path.join(_scratch, "cache"),  # noqa: PTH118
+)
+
+import secrets  # noqa: E402
+import shutil  # noqa: E402
+from collections.abc import Iterator  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
+
+import pytest  # noqa: E402
+
+Path(os.environ["RAY_AUTH_TOKEN_PATH"]).write_text(secrets.token_hex(32))
+
+
+@pytest.fixture(scope="session")
+def ray_session() -> Iterator[Any]:
+    """One local Ray with two CPUs for the whole test session."""
+    import ray
+
+    ray.init(
+        address="local",
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="ERROR",
+        runtime_env={"env_vars": {"OMP_NUM_THREADS": "1"}},
+    )
+    yield ray
+    ray.shutdown()
+
+
+def pytest_sessionfinish() -> None:
+    shutil.rmtree(_scratch, ignore_errors=True)
