@@ -16,6 +16,19 @@ class Range(NamedTuple):
     lt: float | None = None
     le: float | None = None
 
+    def holds(self, value: float) -> bool:
+        """Whether a number lies within the bounds (never true for NaN, unless there are none)."""
+        return (
+            (self.gt is None or value > self.gt)
+            and (self.ge is None or value >= self.ge)
+            and (self.lt is None or value < self.lt)
+            and (self.le is None or value <= self.le)
+        )
+
+    def __str__(self) -> str:
+        words = {">": self.gt, ">=": self.ge, "<": self.lt, "<=": self.le}
+        return " and ".join(f"{sign} {bound:g}" for sign, bound in words.items() if bound is not None)
+
 
 class Length(NamedTuple):
     """Bounds of a list's length: `Annotated[list[int], Length(1, 8)]`."""
