@@ -6,7 +6,6 @@ import inspect
 import re
 import types
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from raycipe.framework.arguments import FromData
@@ -29,7 +28,6 @@ class Parameter(NamedTuple):
     fact: str | None
 
 
-@lru_cache(maxsize=None)
 def parameters(cls: type[Component]) -> dict[str, Parameter]:
     """The arguments of a component that a recipe may set, in the constructor's order.
 

@@ -5,12 +5,12 @@ A component's folder is its kind and its file name its type; a file is imported 
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Mapping
 from importlib import import_module
 from keyword import iskeyword
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, get_args, get_origin
 
 from raycipe.framework import declaration, plugins
@@ -60,12 +60,12 @@ def register(cls: C) -> C:
     return cls
 
 
-def find(kind: str, type_: str) -> tuple[plugins.Root, str] | None:
+def find(kind: str, type_: str) -> tuple[plugins.Root, Path] | None:
     """The root and file of a component, or None. Raises RecipeError if two roots have it."""
     if kind not in KINDS or not TYPE.match(type_) or iskeyword(type_):
         return None
-    files = [(root, os.path.join(root.folder, kind, f"{type_}.py")) for root in plugins.roots()]
-    there = [(root, file) for root, file in files if os.path.isfile(file)]
+    files = [(root, Path(root.folder, kind, f"{type_}.py")) for root in plugins.roots()]
+    there = [(root, file) for root, file in files if file.is_file()]
     if len(there) > 1:
         (_, first), (_, second) = there[:2]
         raise _wrong(first, f"{kind}/{type_} exists twice: also in {second}", "rename or remove one of the files")
@@ -227,5 +227,5 @@ def add_note(error: BaseException, text: str) -> None:
         error.args = (f"{error.args[0]}\n{text}", *error.args[1:])
 
 
-def _wrong(file: str, message: str, hint: str = "") -> RecipeError:
-    return RecipeError([Problem("plugin", Place(file), "", message, hint)])
+def _wrong(file: str | Path, message: str, hint: str = "") -> RecipeError:
+    return RecipeError([Problem("plugin", Place(str(file)), "", message, hint)])
