@@ -1,0 +1,1 @@
+"""What people read after a run: report page, comparisons, differences, trackers."""

@@ -1,0 +1,75 @@
+"""Atomic files and strict JSON: nobody ever reads a half-written result."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+
+def write_atomic(path: Path, content: str | bytes) -> None:
+    """Write to a temporary name in the same folder, fsync, rename. The old content stays until the new is complete."""
+    data = content.encode() if isinstance(content, str) else content
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)  # noqa: PTH101 - mkstemp makes private files, run folders are shared
+        os.replace(name, path)  # noqa: PTH105
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(name)  # noqa: PTH108
+        raise
+
+
+def finite(value: Any) -> Any:
+    """The same data with NaN and infinities as the texts that strict JSON can hold; read back by `number`."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Mapping):
+        return {key: finite(child) for key, child in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(child) for child in value]
+    return value
+
+
+def number(value: Any) -> Any:
+    """The number that `finite` wrote as a text; everything else as it is."""
+    return float(value) if value in ("NaN", "Infinity", "-Infinity") else value
+
+
+def to_json(value: Any) -> str:
+    return json.dumps(finite(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def canonical_hash(value: Any) -> str:
+    """sha256 of the canonical JSON (sorted keys, no spaces)."""
+    text = json.dumps(finite(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def sha256_file(path: Path) -> str:
+    with path.open("rb") as file:
+        digest = hashlib.sha256()
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def read_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a metrics.jsonl; a torn last line (a killed writer) is left out."""
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            if not line.endswith("\n"):
+                return
+            yield {key: number(value) for key, value in json.loads(line).items()}

@@ -1,0 +1,74 @@
+"""Curves: the reported rows as one series a metric, and their pictures."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+NOT_METRICS = ("step", "epoch", "seconds", "attempt")
+Series = list[tuple[int, float]]
+COLORS = ("#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#0891b2", "#be185d", "#4d7c0f")
+
+
+def series(rows: Iterable[Mapping[str, Any]]) -> dict[str, Series]:
+    """Metric → [(step, value)]; of several rows at one step the last one counts (a resumed run repeats steps)."""
+    found: dict[str, dict[int, float]] = {}
+    for row in rows:
+        for name, value in row.items():
+            if name not in NOT_METRICS and isinstance(value, (int, float)):
+                found.setdefault(name, {})[int(row["step"])] = float(value)
+    return {name: sorted(points.items()) for name, points in found.items()}
+
+
+def panels(names: Iterable[str]) -> dict[str, list[str]]:
+    """Metrics that belong in one picture: `train/loss` and `val/loss` under `loss`; `time/*` and `comm/*` apart."""
+    found: dict[str, list[str]] = {}
+    for name in sorted(names):
+        group, _, rest = name.partition("/")
+        found.setdefault(rest if group in ("train", "val", "test") else name, []).append(name)
+    order = {"loss": 0, "accuracy": 1}
+    return dict(sorted(found.items(), key=lambda item: (order.get(item[0], 2), item[0])))
+
+
+def draw(title: str, lines: Mapping[str, Series], legend: bool = True) -> str:
+    """One picture as SVG text: label → series. Non-finite points are left out, as the curve's gap shows."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.6, 3.2), layout="constrained")
+    axes = figure.subplots()
+    for index, (label, points) in enumerate(lines.items()):
+        steps, values = zip(*points, strict=True) if points else ((), ())
+        marker = "o" if len(points) < 3 else None
+        axes.plot(steps, values, label=label, color=COLORS[index % len(COLORS)], marker=marker, linewidth=1.6)
+    axes.set_xlabel("step")
+    axes.set_ylabel(title)
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    if legend:
+        axes.legend(frameon=False, fontsize=8)
+    if spans_decades([value for points in lines.values() for _, value in points]):
+        axes.set_yscale("log")
+    return to_svg(figure)
+
+
+def spans_decades(values: Sequence[float]) -> bool:
+    """Whether a logarithmic axis says more: all positive and over a factor of 100 apart."""
+    finite = [value for value in values if value == value and abs(value) != float("inf")]
+    return bool(finite) and min(finite) > 0 and max(finite) / min(finite) > 100
+
+
+def to_svg(figure: Any) -> str:
+    """An `<svg>` element for a page: no XML header, the same bytes each time."""
+    import matplotlib
+
+    buffer = io.StringIO()
+    with matplotlib.rc_context({"svg.hashsalt": "raycipe", "svg.fonttype": "none", "font.family": "sans-serif"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
+    text = buffer.getvalue()
+    return text[text.index("<svg") :]
+
+
+def data_uri(content: bytes, media_type: str) -> str:
+    return f"data:{media_type};base64,{base64.b64encode(content).decode()}"

@@ -1,0 +1,116 @@
+"""report.html: one self-contained page about a run, opened from disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from raycipe.framework.files import number
+from raycipe.framework.results.curves import data_uri, draw, panels, series
+from raycipe.framework.runs import Run, final_values
+
+PICTURES = {".png": "image/png", ".svg": "image/svg+xml", ".gif": "image/gif", ".jpg": "image/jpeg"}
+MAX_EMBEDDED = 20_000_000  # bytes; a larger file is linked
+MAX_TABLE_ROWS = 200
+MAX_TEXT = 20_000  # characters
+
+
+def write_report(run: Run) -> Path:
+    """Write `report.html` into the run folder and return its path."""
+    run.write("report.html", render(run))
+    return run.path / "report.html"
+
+
+def render(run: Run) -> str:
+    from jinja2 import Environment, FileSystemLoader
+
+    pages = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True)
+    pages.filters["short"] = short
+    result, provenance = run.read("result.json"), run.read("provenance.json")
+    return pages.get_template("report.html.j2").render(
+        run=run,
+        result=result,
+        status=result.get("status") or run.status(),
+        final=final_values(result),
+        provenance=provenance,
+        environment=environment(provenance),
+        curves=pictures_of_curves(run),
+        artifacts=[artifact(run, item) for item in result.get("artifacts") or []],
+        about=about(run),
+        recipe=text_of(run, "recipe.yaml"),
+        resolved=text_of(run, "resolved.yaml"),
+        log=text_of(run, "log.txt")[-MAX_TEXT:] if result.get("error") else "",
+    )
+
+
+def pictures_of_curves(run: Run) -> list[str]:
+    """SVG curves of every metric that was reported at two steps or more."""
+    lines = {name: points for name, points in series(run.rows()).items() if len(points) > 1}
+    return [draw(title, {name: lines[name] for name in names}) for title, names in panels(lines).items()]
+
+
+def about(run: Run) -> dict[str, Any]:
+    if not (run.path / "resolved.yaml").exists():
+        return {}
+    recipe = run.resolved()
+    return {"about": recipe.get("about"), "paper": recipe.get("paper")}
+
+
+def text_of(run: Run, file: str) -> str:
+    path = run.path / file
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+
+def environment(provenance: Mapping[str, Any]) -> dict[str, str]:
+    """The facts that readers look for first; all packages stand in provenance.json."""
+    packages = provenance.get("packages") or {}
+    cpu = provenance.get("cpu") or {}
+    recipe = provenance.get("recipe") or {}
+    git = recipe.get("git") or {}
+    raycipe = provenance.get("raycipe") or {}
+    facts = {
+        "command": " ".join(provenance.get("command") or []),
+        "recipe hash": str(provenance.get("recipe_hash") or "")[:12],
+        "seed": provenance.get("seed"),
+        "recipe in git": git and f"{git['commit'][:12]}{' with changes' if git['dirty'] else ''}",
+        "raycipe": raycipe.get("version"),
+        "python": provenance.get("python"),
+        "torch": packages.get("torch"),
+        "ray": packages.get("ray"),
+        "platform": provenance.get("platform"),
+        "processor": cpu.get("model") and f"{cpu['model']}, {cpu['cores']} cores",
+        "GPUs": ", ".join(gpu["name"] for gpu in provenance.get("gpus") or []),
+        "threads a worker": provenance.get("threads"),
+        "created": provenance.get("created"),
+        "finished": provenance.get("finished"),
+    }
+    return {name: str(value) for name, value in facts.items() if value not in (None, "", {}, 0) or name == "seed"}
+
+
+def artifact(run: Run, item: Mapping[str, Any]) -> dict[str, Any]:
+    """What the page shows of one artifact: a picture inside the page, the head of a table or text, or a link."""
+    path = run.path / item["path"]
+    shown: dict[str, Any] = {**item, "uri": None, "rows": [], "columns": [], "text": None, "more": 0}
+    if not path.exists() or path.stat().st_size > MAX_EMBEDDED:
+        return shown
+    if path.suffix in PICTURES:
+        shown["uri"] = data_uri(path.read_bytes(), PICTURES[path.suffix])
+    elif path.suffix in (".csv", ".parquet"):
+        import pandas as pd
+
+        table = pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
+        shown["columns"] = list(table.columns)
+        shown["rows"] = table.head(MAX_TABLE_ROWS).to_numpy().tolist()
+        shown["more"] = max(0, len(table) - MAX_TABLE_ROWS)
+    elif item.get("kind") == "text":
+        shown["text"] = path.read_text(encoding="utf-8", errors="replace")[:MAX_TEXT]
+    return shown
+
+
+def short(value: Any) -> str:
+    """A number as people read it: six significant digits."""
+    value = number(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return "" if value is None else str(value)
+    return str(value) if isinstance(value, int) else f"{value:.6g}"

@@ -1,0 +1,195 @@
+"""The run folder: one folder a run, `<storage>/<name>/<time>-<4 characters>/`, that anyone can read.
+
+`recipe.yaml` and its bases as written, `resolved.yaml` as run, `provenance.json`, `metrics.jsonl`, `result.json`,
+`log.txt`, `checkpoints/`, `artifacts/`, `report.html`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from raycipe.framework.errors import RunError
+from raycipe.framework.files import number, read_rows, to_json, write_atomic
+
+RUN_ID = re.compile(r"\d{4}-\d\d-\d\d-\d{6}-[a-z2-7]{4}")
+ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
+FORMAT = 1
+
+
+def utc_now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
+class Run:
+    """A run folder on disk."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path).absolute()
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @property
+    def id(self) -> str:
+        return self.path.name
+
+    @property
+    def name(self) -> str:
+        return self.path.parent.name
+
+    @property
+    def artifacts(self) -> Path:
+        return self.path / "artifacts"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    def read(self, file: str) -> dict[str, Any]:
+        """A JSON file of the folder, {} where it does not exist (a run that was killed has no result)."""
+        path = self.path / file
+        if not path.exists():
+            return {}
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise RunError("storage", f"{path}: damaged ({error})") from error
+        if not isinstance(content, dict) or content.get("format", FORMAT) > FORMAT:
+            raise RunError("storage", f"{path}: written by a newer Raycipe", "upgrade raycipe to read this run")
+        return content
+
+    def write(self, file: str, content: Any) -> None:
+        write_atomic(self.path / file, content if isinstance(content, (str, bytes)) else to_json(content))
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        return read_rows(self.path / "metrics.jsonl")
+
+    def resolved(self) -> dict[str, Any]:
+        """The resolved recipe as plain data."""
+        from raycipe.framework.reader import read_file
+        from raycipe.framework.tree import plain
+
+        value = plain(read_file(str(self.path / "resolved.yaml")))
+        assert isinstance(value, dict)  # the reader refuses any other top
+        return value
+
+    def status(self) -> str:
+        """`done`, `failed`, `interrupted`, `running` (somebody holds the lock) or `killed`."""
+        status = self.read("result.json").get("status")
+        if self.is_locked():
+            return "running"
+        return str(status) if status else "killed"
+
+    def is_locked(self) -> bool:
+        try:
+            with self.lock():
+                return False
+        except RunError:
+            return True
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the folder: a second launch into it is refused. The lock dies with the process."""
+        import fcntl
+
+        try:
+            handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                holder = os.read(handle, 200).decode(errors="replace").strip() or "another process"
+                raise RunError(
+                    "storage", f"{self.path}: in use by {holder}", "wait for it, or end that process first"
+                ) from error
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
+            yield
+            os.ftruncate(handle, 0)
+        finally:
+            os.close(handle)
+
+
+def _unwritable(path: Path, error: OSError) -> RunError:
+    return RunError(
+        "storage",
+        f"{path}: can't write there: {error.strerror or error}",
+        "choose another folder with --storage DIR",
+    )
+
+
+def create(storage: str | Path, name: str) -> Run:
+    """A new, empty run folder under `storage`."""
+    home = Path(storage).absolute() / name
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        while True:
+            stamp = datetime.now(timezone.utc).strftime("%Y-%m-%d-%H%M%S")
+            path = home / f"{stamp}-{''.join(secrets.choice(ALPHABET) for _ in range(4))}"
+            try:
+                path.mkdir()
+                break
+            except FileExistsError:
+                continue
+        for folder in ("artifacts", "checkpoints"):
+            (path / folder).mkdir()
+        _point_latest(home, path)
+    except OSError as error:
+        raise _unwritable(home, error) from error
+    return Run(path)
+
+
+def _point_latest(home: Path, path: Path) -> None:
+    """`latest` is a convenience: file systems without links go without it."""
+    temporary = home / f".latest-{path.name}"
+    with suppress(OSError):
+        temporary.symlink_to(path.name)
+        os.replace(temporary, home / "latest")  # noqa: PTH105
+
+
+def find_all(storage: str | Path, name: str | None = None) -> list[Run]:
+    """Every run under `storage` (of one recipe name, if given), oldest first."""
+    found = [
+        Run(path)
+        for path in Path(storage).absolute().glob(f"{name or '*'}/*")
+        if RUN_ID.fullmatch(path.name) and path.is_dir() and not path.is_symlink()
+    ]
+    return sorted(found, key=lambda run: (run.id, run.name))
+
+
+def find(text: str, storage: str | Path = "runs") -> Run:
+    """The run that a user means: a folder, `NAME` (its newest run), an id, or the end of an id (`k3f9`)."""
+    path = Path(text)
+    if (path / "provenance.json").exists():
+        return Run(path.resolve())
+    runs = find_all(storage)
+    for matches in (
+        [run for run in runs if run.id == text or f"{run.name}/{run.id}" == text],
+        [run for run in runs if run.name == text][-1:],
+        [run for run in runs if len(text) >= 4 and run.id.endswith(text)],
+    ):
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise RunError("run", f"{text}: {len(matches)} runs have this id", "name one by its folder")
+    known = ", ".join(f"{run.name}/{run.id}" for run in runs[-3:]) or f"none under {Path(storage).absolute()}"
+    raise RunError("run", f"{text}: no such run", f"newest runs: {known}")
+
+
+def final_values(result: dict[str, Any]) -> dict[str, float]:
+    """The final metrics of a result as numbers."""
+    return {key: number(value) for key, value in (result.get("final") or {}).items()}
