@@ -1,0 +1,83 @@
+"""Exactly one class per example."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+import torch
+from raycipe.components.tasks._checks import require_dtype, require_finite, require_range, tensors
+from raycipe.framework.arguments import Fraction, FromData, Range
+from raycipe.framework.contracts import Batch, Loss, Split, Task
+from raycipe.framework.registry import register
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+@register
+class Classification(Task):
+    """Classification with the cross-entropy; reports loss (nats) and accuracy.
+
+    loss = -(1/n) sum_i sum_k q_ik log softmax(f(x_i))_k, with q_ik = (1 - s) [k = y_i] + s / K for smoothing s.
+    The model gives (batch, K) logits, y is (batch,) int64.
+
+    Args:
+        num_classes: K; the data knows it
+        label_smoothing: s, the share of each target that is spread over all classes; the reported loss contains it
+        metrics: further figures of an evaluation, macro-averaged over the classes and exact over all workers
+
+    Reference:
+        C. Szegedy et al., Rethinking the Inception Architecture, CVPR 2016 (label smoothing).
+
+    Recipe:
+        data: digits
+        model: mlp
+        task: {type: classification, label_smoothing: 0.1, metrics: [f1]}
+        optimizer: {type: sgd, lr: 0.1}
+    """
+
+    reports: ClassVar[tuple[str, ...]] = ("loss", "accuracy", "f1", "precision", "recall", "auroc")
+
+    def __init__(
+        self,
+        num_classes: Annotated[int, Range(ge=2, le=10**6), FromData("num_classes")],
+        label_smoothing: Fraction = 0.0,
+        metrics: list[Literal["f1", "precision", "recall", "auroc"]] = [],  # noqa: B006 (never changed)
+    ) -> None:
+        self.num_classes = num_classes
+        self.label_smoothing = label_smoothing
+        self.metric_names = metrics
+
+    def loss(self, model: nn.Module, batch: Batch) -> Loss:
+        logits = model(batch["x"])  # (batch, K)
+        return Loss(F.cross_entropy(logits, batch["y"], label_smoothing=self.label_smoothing), logits)
+
+    def scores(self, outputs: Any, batch: Batch) -> dict[str, Tensor]:
+        return {"accuracy": (outputs.detach().argmax(dim=1) == batch["y"]).sum()}
+
+    def metrics(self) -> dict[str, Any]:
+        if not self.metric_names:
+            return {}
+        from torchmetrics import classification as library
+
+        classes = {
+            "f1": library.MulticlassF1Score,
+            "precision": library.MulticlassPrecision,
+            "recall": library.MulticlassRecall,
+            "auroc": library.MulticlassAUROC,
+        }
+        return {
+            name: classes[name](num_classes=self.num_classes, average="macro", sync_on_compute=False)
+            for name in self.metric_names
+        }
+
+    def update(self, metrics: Mapping[str, Any], outputs: Any, batch: Batch) -> None:
+        for metric in metrics.values():
+            metric.update(outputs.detach().float(), batch["y"])
+
+    def check(self, facts: Mapping[str, Any], splits: Mapping[str, Split]) -> None:
+        for name, values in tensors(splits):
+            hint = "classification takes class numbers: for measured targets choose `task: regression`"
+            require_dtype(name, "y", values["y"], (torch.int64,), hint)
+            require_range(name, "label", values["y"], self.num_classes, f"the model has {self.num_classes} outputs")
+            require_finite(name, "x", values["x"])
