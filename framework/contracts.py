@@ -389,7 +389,9 @@ class CausalLoss(Component, ABC):
     """A loss of the target parameter given nuisances, differentiable in the parameter."""
 
     @abstractmethod
-    def loss(self, theta: np.ndarray, roles: Mapping[str, np.ndarray], nuisances: Mapping[str, np.ndarray]) -> np.ndarray:
+    def loss(
+        self, theta: np.ndarray, roles: Mapping[str, np.ndarray], nuisances: Mapping[str, np.ndarray]
+    ) -> np.ndarray:
         """One value per example."""
 
 
@@ -413,7 +415,9 @@ class Posterior(Component, ABC):
     """How a generalized posterior is computed from a log density."""
 
     @abstractmethod
-    def sample(self, log_density: Callable[[Tensor], Tensor], start: Tensor, draws: int, generator: torch.Generator) -> Tensor:
+    def sample(
+        self, log_density: Callable[[Tensor], Tensor], start: Tensor, draws: int, generator: torch.Generator
+    ) -> Tensor:
         """(draws, d)."""
 
 

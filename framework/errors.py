@@ -51,6 +51,17 @@ class RecipeError(Exception):
         super().__init__("\n".join(str(problem) for problem in problems))
 
 
+def explain(problems: list[Problem]) -> str:
+    """All problems in the order of files and lines, at most MAX_SHOWN, and a last line that counts them."""
+    ordered = sorted(problems, key=lambda problem: (problem.at.source, problem.at.line, problem.at.column))
+    lines = [str(problem) for problem in ordered[:MAX_SHOWN]]
+    if len(ordered) > MAX_SHOWN:
+        lines.append(f"and {len(ordered) - MAX_SHOWN} more")
+    files = len({problem.at.source for problem in ordered})
+    count = f"{len(ordered)} mistake{'s' * (len(ordered) != 1)}"
+    return "\n".join([*lines, f"{count} in {files} files" if files > 1 else count])
+
+
 class RunError(Exception):
     """A run failed for a reason that the user can act on: shown without a traceback. Exit code 1.
 
@@ -60,7 +71,9 @@ class RunError(Exception):
 
     exit_code = 1
 
-    def __init__(self, kind: str, message: str, hint: str = "", where: str | None = None, step: int | None = None) -> None:
+    def __init__(
+        self, kind: str, message: str, hint: str = "", where: str | None = None, step: int | None = None
+    ) -> None:
         super().__init__(kind, message, hint, where, step)  # all arguments, so that it survives pickling
         self.kind = kind
         self.message = message
