@@ -22,12 +22,14 @@ class Node:
     `value` is a dict of Nodes, a list of Nodes or a scalar (str, int, float, bool, None).
     `at` is the place of the value, `key_at` the place of its key (of the value where it has none),
     `plain` tells whether a scalar was written without quotes, `patch` marks a map built from
-    command-line overrides (its digits may index a list), `origin` says which layer wrote it.
+    command-line overrides (its digits may index a list), `origin` says which layer wrote it ("" for a file,
+    "profile NAME", "override"), `over` is the node of a lower layer that this one replaced, `via` tells
+    which reference gave the value ("from `${train.x}`, base.yaml:7:3"; "" if none did).
 
     A Node that a layer holds is never changed: layers share nodes.
     """
 
-    __slots__ = ("at", "key_at", "origin", "patch", "plain", "value")
+    __slots__ = ("at", "key_at", "origin", "over", "patch", "plain", "value", "via")
 
     def __init__(
         self,
@@ -37,6 +39,8 @@ class Node:
         plain: bool = True,
         patch: bool = False,
         origin: str = "",
+        over: Node | None = None,
+        via: str = "",
     ) -> None:
         self.value = value
         self.at = at
@@ -44,6 +48,8 @@ class Node:
         self.plain = plain
         self.patch = patch
         self.origin = origin
+        self.over = over
+        self.via = via
 
     def __repr__(self) -> str:
         return f"Node({self.value!r}, {self.at})"
