@@ -13,6 +13,13 @@ CODES = (
 MAX_SHOWN = 50
 
 
+def shown(value: Any, limit: int = 40) -> str:
+    """A value as an error shows it: on one line, control characters escaped, cut at `limit` characters."""
+    text = str(value)
+    text = text if len(text) <= limit else text[: limit - 3] + "..."
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 class Problem:
     """One mistake: `at: path: message`, an indented hint, and a fixed `code` for tools."""
 
