@@ -6,7 +6,9 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-EXIT_CODES = "exit codes: 0 done; 1 the run failed; 2 the recipe or the command is wrong; 3 an expect is unmet; 130 Ctrl-C"
+EXIT_CODES = (
+    "exit codes: 0 done; 1 the run failed; 2 the recipe or the command is wrong; 3 an expect is unmet; 130 Ctrl-C"
+)
 
 
 def launch(argv: Sequence[str] | None = None) -> int:
@@ -39,14 +41,22 @@ def launch_parser() -> argparse.ArgumentParser:
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("recipe", metavar="RECIPE", help="a recipe file, or a packaged recipe's name such as `quickstart`")
+    parser.add_argument(
+        "recipe", metavar="RECIPE", help="a recipe file, or a packaged recipe's name such as `quickstart`"
+    )
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="values to change: optimizer.lr=0.3")
-    parser.add_argument("--profile", action="append", default=[], metavar="P", help="a profile of the recipe (repeatable)")
+    parser.add_argument(
+        "--profile", action="append", default=[], metavar="P", help="a profile of the recipe (repeatable)"
+    )
     parser.add_argument("--check", action="store_true", help="only check; with -v print every value and its origin")
-    parser.add_argument("--resume", action="store_true", help="go on with RECIPE's newest run, or with the run RECIPE names")
+    parser.add_argument(
+        "--resume", action="store_true", help="go on with RECIPE's newest run, or with the run RECIPE names"
+    )
     parser.add_argument("--storage", default="runs", metavar="DIR", help="where run folders go (default: ./runs)")
     parser.add_argument("--components", action="append", default=[], metavar="DIR", help="a folder with own components")
-    parser.add_argument("--data-root", metavar="DIR", help="a folder outside the project that recipes may read files from")
+    parser.add_argument(
+        "--data-root", metavar="DIR", help="a folder outside the project that recipes may read files from"
+    )
     parser.add_argument("--note", default="", metavar="TEXT", help="a sentence for the run's provenance")
     parser.add_argument("--dashboard", action="store_true", help="start Ray's dashboard, on 127.0.0.1")
     volume = parser.add_mutually_exclusive_group()

@@ -1,0 +1,168 @@
+"""The `raycipe` commands about runs and recipes that exist: runs, report, compare, diff, reproduce, doctor."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def add_parsers(commands: Any) -> None:
+    """Add this file's commands to `raycipe`'s subparsers."""
+    runs = commands.add_parser("runs", help="list runs, newest last")
+    runs.add_argument("name", nargs="?", help="only runs of this recipe")
+    runs.add_argument("--format", choices=("text", "json"), default="text")
+    _storage(runs, run_runs)
+
+    report = commands.add_parser("report", help="write a run's report.html anew and say where it is")
+    report.add_argument("run", help="a run folder, a recipe's name (its newest run), or an id")
+    _storage(report, run_report)
+
+    compare = commands.add_parser("compare", help="what differs between runs, what came out, and their curves")
+    compare.add_argument("runs", nargs="+", metavar="RUN")
+    compare.add_argument(
+        "--out", default="compare.html", metavar="FILE", help="the page to write (default: %(default)s)"
+    )
+    _storage(compare, run_compare)
+
+    diff = commands.add_parser("diff", help="how two recipes or runs differ, by meaning")
+    diff.add_argument("left", help="a recipe file or a run")
+    diff.add_argument("right", help="a recipe file or a run")
+    _storage(diff, run_diff)
+
+    reproduce = commands.add_parser("reproduce", help="run a finished run again and compare the numbers")
+    reproduce.add_argument("run", help="a run folder, a recipe's name (its newest run), or an id")
+    reproduce.add_argument(
+        "--tolerance",
+        type=float,
+        default=1e-5,
+        metavar="T",
+        help="relative difference that counts as rounding (%(default)s)",
+    )
+    reproduce.add_argument(
+        "--components", action="append", default=[], metavar="DIR", help="a folder with own components"
+    )
+    reproduce.add_argument("-q", "--quiet", action="store_true", help="print only the verdict")
+    _storage(reproduce, run_reproduce)
+
+    doctor = commands.add_parser("doctor", help="does this machine have what it needs? With a real two-worker step")
+    doctor.add_argument("--quick", action="store_true", help="leave out the two-worker step")
+    _storage(doctor, run_doctor)
+
+
+def _storage(parser: argparse.ArgumentParser, run: Any) -> None:
+    parser.add_argument("--storage", default="runs", metavar="DIR", help="where run folders are (default: ./runs)")
+    parser.set_defaults(run=run)
+
+
+def run_runs(args: argparse.Namespace) -> int:
+    from raycipe.framework.runs import find_all
+
+    found = [summary(run) for run in find_all(args.storage, args.name)]
+    if args.format == "json":
+        print(json.dumps(found, indent=1))
+        return 0
+    if not found:
+        print(f"no runs under {Path(args.storage).absolute()}")
+        return 0
+    width = max(len(item["run"]) for item in found)
+    for item in found:
+        print(f"{item['run']:<{width}}  {item['status']:<11}  {item['verdicts']:<14}  {item['shown']}".rstrip())
+    return 0
+
+
+def summary(run: Any) -> dict[str, Any]:
+    """One line about a run."""
+    from raycipe.framework.results.report import short
+
+    result = run.read("result.json")
+    verdicts = [item["verdict"] for item in result.get("expect") or []]
+    counted = ", ".join(f"{verdicts.count(word)} {word}" for word in dict.fromkeys(verdicts))
+    final = result.get("final") or {}
+    wanted = [item["metric"] for item in result.get("expect") or [] if item["metric"] in final]
+    names = wanted or [name for name in final if name.startswith(("test/", "val/"))][:2]
+    return {
+        "run": f"{run.name}/{run.id}",
+        "path": str(run.path),
+        "status": run.status(),
+        "verdicts": counted,
+        "steps": result.get("steps"),
+        "shown": "  ".join(f"{name} {short(final[name])}" for name in names),
+    }
+
+
+def run_report(args: argparse.Namespace) -> int:
+    from raycipe.framework.results.report import write_report
+    from raycipe.framework.runs import find
+
+    print(write_report(find(args.run, args.storage)))
+    return 0
+
+
+def run_compare(args: argparse.Namespace) -> int:
+    from rich.console import Console
+    from rich.table import Table
+
+    from raycipe.framework.results.compare import compare, labels, leading, write_page
+    from raycipe.framework.results.report import short
+    from raycipe.framework.runs import find
+
+    comparison = compare([find(text, args.storage) for text in args.runs])
+    console = Console(soft_wrap=False)
+    table = Table("", *labels(comparison.runs), box=None, header_style="bold")
+    for path, row in comparison.settings.items():
+        table.add_row(f"[dim]{path}[/dim]", *row)
+    if comparison.settings and comparison.metrics:
+        table.add_section()
+    for metric, values in comparison.metrics.items():
+        best = leading(metric, values)
+        cells = [
+            f"[green]{short(value)}[/green]" if index == best else short(value) for index, value in enumerate(values)
+        ]
+        table.add_row(metric, *cells)
+    console.print(table)
+    page = Path(args.out).absolute()
+    write_page(comparison, page)
+    print(page)
+    return 0
+
+
+def run_diff(args: argparse.Namespace) -> int:
+    """Exit code 0 if both mean the same, 1 if they differ (as `diff` does)."""
+    from raycipe.framework.results.diff import differences, shown
+
+    left, right = (_meaning(text, args.storage) for text in (args.left, args.right))
+    found = list(differences(left, right))
+    for item in found:
+        print(f"{item.path}: {shown(item.left)} -> {shown(item.right)}")
+    if not found:
+        print("the same recipe")
+    return 1 if found else 0
+
+
+def _meaning(text: str, storage: str) -> dict[str, Any]:
+    """The resolved values of a recipe file, a packaged recipe or a run, without the words that change nothing."""
+    from raycipe.framework.runs import find
+
+    if not text.endswith((".yaml", ".yml")) and (Path(text, "resolved.yaml").exists() or not Path(text).is_dir()):
+        recipe = find(text, storage).resolved()
+    else:
+        from raycipe.framework.check import check
+        from raycipe.framework.recipe import load
+
+        recipe = dict(check(load(text)).plain)
+    return {key: value for key, value in recipe.items() if key not in ("about", "paper")}
+
+
+def run_reproduce(args: argparse.Namespace) -> int:
+    from raycipe.launchers.reproducing import reproduce
+
+    return reproduce(args)
+
+
+def run_doctor(args: argparse.Namespace) -> int:
+    from raycipe.launchers.doctor import examine
+
+    return examine(args.storage, args.quick, sys.stdout)
