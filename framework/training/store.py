@@ -1,0 +1,322 @@
+"""Checkpoints: written beside, a manifest with hashes last, one rename as the commit.
+
+    checkpoints/step-00000120/   model.safetensors  ema.safetensors  state.pt  rank0.pt ...  manifest.json
+
+A rank that can't write never leaves the others waiting; a damaged checkpoint is set aside and the one before serves.
+Loading one can't run code: safetensors, and `torch.load(weights_only=True)`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from raycipe.framework.comm import Comm
+from raycipe.framework.errors import RunError
+from raycipe.framework.files import sha256_file, to_json
+
+FORMAT = 1
+NAME = re.compile(r"step-(\d{8,})\Z")
+MAX_FAILURES = 3  # in a row; then the run fails
+FULL_DISK = re.compile(r"os error 2[78]\b|No space left|File too large|unexpected pos|Disk quota")
+Writer = Callable[[Path], None]
+
+
+@dataclass
+class Checkpoint:
+    """A committed checkpoint."""
+
+    path: Path
+    manifest: dict[str, Any]
+
+    @property
+    def step(self) -> int:
+        return int(self.manifest["step"])
+
+    def tensors(self, file: str) -> dict[str, Tensor]:
+        return load_file(self.path / file)
+
+    def load(self, file: str) -> Any:
+        return torch.load(self.path / file, weights_only=True)
+
+    def has(self, file: str) -> bool:
+        return file in self.manifest["files"]
+
+    def ranks(self) -> list[Any]:
+        """Every rank's part."""
+        return [self.load(f"rank{rank}.pt") for rank in range(self.manifest["world_size"])]
+
+
+def safetensors_writer(tensors: Mapping[str, Tensor]) -> Writer:
+    return lambda path: save_file(dict(tensors), path, metadata={"format": "pt"})
+
+
+def pt_writer(value: Any) -> Writer:
+    return lambda path: torch.save(value, path)
+
+
+@dataclass
+class Job:
+    """One checkpoint on its way. `writers` are this rank's files; on rank 0 `about` goes into the manifest."""
+
+    step: int
+    writers: Mapping[str, Writer]
+    about: Mapping[str, Any]
+    keep: Iterable[int] = ()  # steps that must stay (the best)
+    folder: Path | None = None
+    files: dict[str, Any] = field(default_factory=dict)
+    error: str | None = None
+    thread: threading.Thread | None = None
+
+
+class Store:
+    """The checkpoints of one run. All ranks construct it and call it equally often.
+
+    Args:
+        folder: where they lie; every rank must see the same one.
+        keep: how many of the newest stay.
+        warn: told about damaged and failed checkpoints (rank 0).
+        flush: brings the rows of metrics.jsonl to the disk before a commit.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        comm: Comm,
+        keep: int = 2,
+        warn: Callable[[str], None] = lambda text: None,
+        flush: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.folder = Path(folder)
+        self.comm, self.keep, self.warn, self.flush = comm, keep, warn, flush
+        self.failures = 0
+        self.job: Job | None = None
+        self.committed: int | None = None
+
+    # ------------------------------------------------------------------------------------------ writing
+
+    def save(self, job: Job, wait: bool = True, final: bool = False) -> None:
+        """Write a checkpoint; with `wait=False` a thread writes and `poll` commits later (at most one is in flight).
+
+        Raises RunError if it fails the third time in a row, or at the end of the run.
+        """
+        self.poll(wait=True)
+        self.job = job
+        job.folder = self.folder / f".tmp-{job.step}"
+        self.comm.barrier()
+        if self.comm.rank == 0:
+            job.error = _attempt(lambda: self._prepare(job))
+        self.comm.barrier()
+        if wait:
+            self._write(job)
+        else:
+            job.thread = threading.Thread(target=self._write, args=(job,))
+            job.thread.start()
+        if wait:
+            self.poll(wait=True, final=final)
+
+    def poll(self, wait: bool, final: bool = False) -> bool:
+        """Commit the checkpoint in flight if all ranks have written (or wait for that); True if none is left."""
+        job = self.job
+        if job is None:
+            return True
+        if not wait:
+            writing = job.thread is not None and job.thread.is_alive()
+            if any(self.comm.gather_objects(writing)):
+                return False
+        if job.thread is not None:
+            job.thread.join()
+        self.job = None
+        self._finish(job, final)
+        return True
+
+    def _prepare(self, job: Job) -> None:
+        assert job.folder is not None
+        for old in self.folder.glob(".tmp-*"):
+            shutil.rmtree(old)
+        job.folder.mkdir(parents=True)
+
+    def _write(self, job: Job) -> None:
+        for name, writer in job.writers.items():
+            job.error = job.error or _attempt(lambda name=name, writer=writer: self._write_file(job, name, writer))  # type: ignore[misc]
+
+    def _write_file(self, job: Job, name: str, writer: Writer) -> None:
+        assert job.folder is not None
+        path = job.folder / name
+        writer(path)
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            path_in = str(file.relative_to(job.folder))
+            if not name.startswith("shards") or file.is_file():
+                file.chmod(0o644)
+                _fsync(file)
+                job.files[path_in] = {"bytes": file.stat().st_size, "sha256": sha256_file(file)}
+
+    def _finish(self, job: Job, final: bool) -> None:
+        parts: list[tuple[dict[str, Any], str | None]] = self.comm.gather_objects((job.files, job.error))
+        errors = [f"worker {rank}: {error}" for rank, (_, error) in enumerate(parts) if error]
+        if not errors:
+            error = None
+            if self.comm.rank == 0:
+                files = {name: entry for part, _ in parts for name, entry in part.items()}
+                error = _attempt(lambda: self._commit(job, files))
+            error = self.comm.broadcast_object(error)
+            errors = [f"worker 0: {error}"] if error else []
+        if errors:
+            self._failed(job, errors, final)
+        else:
+            self.failures, self.committed = 0, job.step
+
+    def _commit(self, job: Job, files: Mapping[str, Any]) -> None:
+        assert job.folder is not None
+        self.flush()
+        about = {"format": FORMAT, "step": job.step, "world_size": self.comm.world_size, **job.about, "files": files}
+        manifest = job.folder / "manifest.json"
+        manifest.write_text(to_json(about), encoding="utf-8")
+        _fsync(manifest)
+        _fsync(job.folder)
+        target = self.folder / f"step-{job.step:08d}"
+        if target.exists():  # the same step once more: a run resumed at its end
+            _remove(target)
+        job.folder.rename(target)
+        _fsync(self.folder)
+        self._retain({job.step, *job.keep})
+
+    def _retain(self, keep: set[int]) -> None:
+        newest = self.steps()[-self.keep :]
+        for step in self.steps():
+            if step not in keep and step not in newest:
+                _remove(self.folder / f"step-{step:08d}")
+
+    def _failed(self, job: Job, errors: list[str], final: bool) -> None:
+        self.failures += 1
+        if self.comm.rank == 0 and job.folder is not None:
+            shutil.rmtree(job.folder, ignore_errors=True)
+        text = f"checkpoint at step {job.step} could not be written: {'; '.join(errors)}"
+        if final or self.failures >= MAX_FAILURES:
+            last = f"the last good one is of step {self.committed}" if self.committed else "there is no earlier one"
+            raise RunError("storage", text, f"{last}; {_free(self.folder)}", step=job.step)
+        if self.comm.rank == 0:
+            self.warn(f"{text} ({_free(self.folder)}); the run goes on")
+
+    # ------------------------------------------------------------------------------------------ reading
+
+    def steps(self) -> list[int]:
+        """Steps of the committed checkpoints, oldest first."""
+        if not self.folder.is_dir():
+            return []
+        matches = [NAME.match(entry.name) for entry in self.folder.iterdir()]
+        return sorted(int(match[1]) for match in matches if match)
+
+    def newest(self) -> Checkpoint | None:
+        """The newest good checkpoint, the same on all ranks; damaged ones are set aside with a warning.
+
+        None if there was never one; RunError if there are only damaged ones.
+        """
+        found: tuple[str | None, str | None] = (None, None)
+        if self.comm.rank == 0:
+            try:
+                found = (self._search(), None)
+            except RunError as error:
+                found = (None, str(error))
+        path, error = self.comm.broadcast_object(found)
+        if error:
+            raise RunError("storage", error)
+        return read(Path(path)) if path else None
+
+    def _search(self) -> str | None:
+        for rest in [*self.folder.glob(".tmp-*"), *self.folder.glob(".del-*")]:
+            shutil.rmtree(rest)
+        faults: list[str] = []
+        for step in reversed(self.steps()):
+            path = self.folder / f"step-{step:08d}"
+            fault = damage(path)
+            if fault is None:
+                if faults:
+                    self.warn(f"checkpoint {'; '.join(faults)}; resuming from {path.name}")
+                self.committed = step
+                return str(path)
+            faults.append(f"{path.name} is damaged: {fault}")
+            _set_aside(path)
+        if faults:
+            raise RunError("storage", f"no checkpoint is whole: {'; '.join(faults)}")
+        return None
+
+
+def read(path: Path) -> Checkpoint:
+    return Checkpoint(path, json.loads((path / "manifest.json").read_text(encoding="utf-8")))
+
+
+def damage(path: Path) -> str | None:
+    """What is wrong with a checkpoint, in words, or None."""
+    try:
+        manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+        files, version = manifest["files"], manifest["format"]
+        if not isinstance(manifest["step"], int) or not isinstance(files, dict):
+            return "its manifest is not one"
+    except FileNotFoundError:
+        return "it has no manifest"
+    except (ValueError, KeyError, TypeError, OSError):
+        return "its manifest is not readable"
+    if version > FORMAT:
+        return f"it was written by a newer Raycipe (format {version})"
+    for name, entry in files.items():
+        file = path / name
+        if not file.is_file():
+            return f"{name} is missing"
+        if file.stat().st_size != entry["bytes"] or sha256_file(file) != entry["sha256"]:
+            return f"{name} differs from its manifest"
+    return None
+
+
+def _set_aside(path: Path) -> None:
+    number = 0
+    while True:
+        aside = path.with_name(f"damaged-{path.name}" + (f".{number}" if number else ""))
+        if not aside.exists():
+            path.rename(aside)
+            return
+        number += 1
+
+
+def _remove(path: Path) -> None:
+    """Renamed first: a half-removed folder must not look like a checkpoint."""
+    gone = path.with_name(f".del-{path.name}")
+    shutil.rmtree(gone, ignore_errors=True)
+    path.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def _attempt(work: Callable[[], None]) -> str | None:
+    """The error of `work` as text: every rank must learn of it, whatever it is."""
+    try:
+        work()
+    except Exception as error:  # carried to all ranks and decided there
+        text = str(error) or type(error).__name__
+        return f"the storage is full ({text})" if FULL_DISK.search(text) else text
+    return None
+
+
+def _fsync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _free(folder: Path) -> str:
+    try:
+        return f"{shutil.disk_usage(folder).free / 1e6:.0f} MB are free there"
+    except OSError as error:
+        return str(error)
