@@ -1,0 +1,156 @@
+"""Report, comparison, difference and reproduction, on run folders written by hand."""
+
+from __future__ import annotations
+
+import math
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from raycipe.framework.errors import RunError
+from raycipe.framework.files import finite
+from raycipe.framework.results import compare, curves, diff, report, reproduce
+from raycipe.framework.runs import Run, create
+
+RECIPE = "recipe: 1\nname: toy\nabout: A <toy>.\nseed: 0\noptimizer:\n  type: sgd\n  lr: {lr}\n"
+
+
+def toy(storage: Path, lr: float = 0.1, loss: float = 0.5, **changes: Any) -> Run:
+    run = create(storage, "toy")
+    for file in ("recipe.yaml", "resolved.yaml"):
+        run.write(file, RECIPE.replace("{lr}", str(lr)))
+    rows = [{"step": step, "epoch": 1.0, "train/loss": loss / step, "val/loss": 2 * loss / step} for step in (1, 2, 3)]
+    run.write("metrics.jsonl", "".join(str(row).replace("'", '"') + "\n" for row in rows))
+    (run.artifacts / "p.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    (run.artifacts / "t.csv").write_text("a,b\n1,2\n")
+    result = {
+        "format": 1, "status": "done", "steps": 3, "seconds": 1.5, "attempts": 1, "final": {"test/accuracy": 0.9},
+        "expect": [{"metric": "test/accuracy", "wanted": ">= 0.8", "value": 0.9, "verdict": "met", "margin": 0.1}],
+        "artifacts": [
+            {"path": "artifacts/p.svg", "kind": "plot", "title": "A picture"},
+            {"path": "artifacts/t.csv", "kind": "table", "title": "A table"},
+        ],
+        "skipped": [{"component": "measures/x", "why": "no val split"}], "error": None,
+    }  # fmt: skip
+    run.write("result.json", result | changes)
+    run.write("provenance.json", {"format": 1, "python": "3.11", "packages": {"torch": "2"}, "seed": 0})
+    return run
+
+
+class Loader(HTMLParser):
+    """Addresses that a browser would fetch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fetched: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        names = {"img": "src", "script": "src", "link": "href", "iframe": "src"}
+        self.fetched += [value or "" for name, value in attrs if name == names.get(tag)]
+
+
+def test_the_report_is_one_file_with_verdicts_curves_and_artifacts(tmp_path: Path) -> None:
+    page = report.write_report(toy(tmp_path)).read_text()
+    loader = Loader()
+    loader.feed(page)
+    assert all(address.startswith("data:") for address in loader.fetched) and loader.fetched
+    for part in ("test/accuracy", "&gt;= 0.8", ">met<", "no val split", "A picture", "A &lt;toy&gt;.", "lr: 0.1"):
+        assert part in page, part
+    assert page.count("<svg") == 1  # one panel holds train/loss and val/loss
+
+
+def test_the_report_of_a_failed_run_shows_the_error_and_the_logs_end(tmp_path: Path) -> None:
+    error = {"type": "nonfinite", "message": "loss is NaN <b>", "step": 7, "where": None, "trial": None}
+    run = toy(tmp_path, status="failed", error=error, final={}, expect=[])
+    run.write("log.txt", "last words\n")
+    page = report.render(run)
+    assert "loss is NaN &lt;b&gt;" in page and "at step 7" in page and "last words" in page
+
+
+def test_a_killed_run_still_has_a_report(tmp_path: Path) -> None:
+    assert ">killed<" in report.render(create(tmp_path, "toy"))
+
+
+def test_repeated_steps_count_once_and_the_last_one_wins() -> None:
+    rows = [{"step": 1, "a/b": 1.0}, {"step": 2, "a/b": 2.0}, {"step": 2, "a/b": 3.0}, {"step": 3, "a/b": "text"}]
+    assert curves.series(rows) == {"a/b": [(1, 1.0), (2, 3.0)]}
+
+
+def test_panels_join_the_splits_of_one_metric() -> None:
+    names = ["val/loss", "train/loss", "test/accuracy", "comm/bytes"]
+    assert curves.panels(names) == {
+        "loss": ["train/loss", "val/loss"], "accuracy": ["test/accuracy"], "comm/bytes": ["comm/bytes"]
+    }  # fmt: skip
+
+
+def test_a_curve_with_nan_is_drawn() -> None:
+    assert curves.draw("loss", {"train/loss": [(1, 1.0), (2, math.nan), (3, math.inf)]}).startswith("<svg")
+
+
+def test_compare_shows_only_differing_settings_and_all_finals(tmp_path: Path) -> None:
+    runs = [toy(tmp_path, lr=0.1), toy(tmp_path, lr=0.2, final={"test/accuracy": 0.95})]
+    found = compare.compare(runs)
+    assert found.settings == {"optimizer.lr": ["0.1", "0.2"]}
+    assert found.metrics == {"test/accuracy": [0.9, 0.95]}
+    compare.write_page(found, tmp_path / "c.html")
+    page = (tmp_path / "c.html").read_text()
+    assert page.count("<svg") == 2 and 'class="best">0.95' in page
+
+
+def test_compare_refuses_one_run(tmp_path: Path) -> None:
+    run = toy(tmp_path)
+    with pytest.raises(RunError, match="two different runs"):
+        compare.compare([run, run])
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "best"),
+    [
+        ("test/accuracy", [0.1, 0.3, None], 1),
+        ("val/loss", [0.1, 0.3], 0),
+        ("val/loss", [math.nan, 0.3, 0.2], 2),
+        ("val/loss", [0.3, 0.3], None),
+        ("comm/bytes", [1, 2], None),
+    ],
+)
+def test_the_best_run_is_marked_where_the_good_direction_is_known(metric: str, values: list[Any], best: Any) -> None:
+    assert compare.leading(metric, values) == best
+
+
+def test_differences_are_by_meaning() -> None:
+    left = {"a": {"type": "x", "p": 1}, "b": [1, {"c": 2}], "d": 1}
+    right = {"a": {"type": "y", "q": 1}, "b": [1, {"c": 3}], "d": 1.0, "e": True}
+    found = {item.path: (diff.shown(item.left), diff.shown(item.right)) for item in diff.differences(left, right)}
+    assert found == {
+        "a": ('{"type": "x", "p": 1}', '{"type": "y", "q": 1}'), "b.1.c": ("2", "3"), "e": ("(not set)", "true"),
+    }  # fmt: skip
+
+
+def test_true_and_one_differ() -> None:
+    assert [item.path for item in diff.differences({"a": True}, {"a": 1})] == ["a"]
+
+
+def test_equal_runs_reproduce_bitwise_and_others_say_what_differs(tmp_path: Path) -> None:
+    first, second = toy(tmp_path), toy(tmp_path)
+    assert reproduce.compare_runs(first, second).same == "bitwise"
+    close = toy(tmp_path, final={"test/accuracy": 0.9 * (1 + 1e-7)})
+    assert reproduce.compare_runs(first, close).same == "within tolerance"
+    far = toy(tmp_path, loss=0.6)
+    far.write("provenance.json", {"format": 1, "python": "3.12", "packages": {"torch": "2"}})
+    verdict = reproduce.compare_runs(first, far)
+    assert verdict.same == "different" and verdict.mismatches[0][:2] == ("train/loss", 1)
+    assert verdict.versions == {"python": ("3.11", "3.12")}
+
+
+def test_a_missing_metric_is_no_reproduction_and_nan_equals_nan(tmp_path: Path) -> None:
+    first = toy(tmp_path, final=finite({"test/a": math.nan}))
+    assert reproduce.compare_runs(first, toy(tmp_path, final=finite({"test/a": math.nan}))).same == "bitwise"
+    verdict = reproduce.compare_runs(first, toy(tmp_path, final={}))
+    assert verdict.same == "different" and verdict.missing == ["test/a"]
+
+
+def test_times_do_not_count(tmp_path: Path) -> None:
+    first, second = (toy(tmp_path, final={"time/total": value, "test/a": 1.0}) for value in (1.0, 9.0))
+    assert reproduce.compare_runs(first, second).same == "bitwise"

@@ -1,0 +1,110 @@
+"""Run folders: made once, locked, found by every name that people use."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from raycipe.framework.errors import RunError
+from raycipe.framework.files import canonical_hash, finite, number, read_rows, to_json, write_atomic
+from raycipe.framework.runs import RUN_ID, Run, create, find, find_all
+
+
+def finished(storage: Path, name: str) -> Run:
+    run = create(storage, name)
+    run.write("provenance.json", {"format": 1})
+    return run
+
+
+def test_a_run_folder_has_its_subfolders_and_a_latest_link(tmp_path: Path) -> None:
+    run = create(tmp_path, "quickstart")
+    assert RUN_ID.fullmatch(run.id) and run.name == "quickstart"
+    assert run.artifacts.is_dir() and run.checkpoints.is_dir()
+    assert (tmp_path / "quickstart" / "latest").resolve() == run.path
+
+
+def test_many_runs_in_one_second_get_folders_of_their_own(tmp_path: Path) -> None:
+    assert len({create(tmp_path, "a").id for _ in range(50)}) == 50
+
+
+def test_a_locked_run_refuses_a_second_launch_and_names_the_holder(tmp_path: Path) -> None:
+    run = create(tmp_path, "a")
+    with run.lock():
+        assert run.status() == "running"
+        with pytest.raises(RunError, match=f"in use by process {os.getpid()} on"), run.lock():
+            pass
+    with run.lock():
+        pass
+    assert run.status() == "killed"  # no result was written
+
+
+def test_a_folder_that_cannot_be_made_is_a_storage_error_and_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match="can't write there") as caught:
+        create(tmp_path / "file", "a")
+    assert "--storage" in caught.value.hint
+
+
+def test_runs_are_found_by_folder_name_id_and_end_of_id(tmp_path: Path) -> None:
+    first, second, other = finished(tmp_path, "a"), finished(tmp_path, "a"), finished(tmp_path, "b")
+    assert {run.id for run in find_all(tmp_path, "a")} == {first.id, second.id}
+    newest = find_all(tmp_path, "a")[-1]
+    assert find("a", tmp_path).path == newest.path
+    assert find(str(other.path), tmp_path).path == other.path
+    assert find(other.id, tmp_path).path == other.path
+    assert find(other.id[-4:], tmp_path).path == other.path
+    assert find(f"b/{other.id}", tmp_path).path == other.path
+
+
+def test_an_unknown_run_names_the_newest_ones(tmp_path: Path) -> None:
+    run = finished(tmp_path, "a")
+    with pytest.raises(RunError, match="nothing: no such run") as caught:
+        find("nothing", tmp_path)
+    assert f"a/{run.id}" in caught.value.hint
+
+
+def test_a_damaged_result_is_named(tmp_path: Path) -> None:
+    run = create(tmp_path, "a")
+    (run.path / "result.json").write_text("{")
+    with pytest.raises(RunError, match=r"result\.json: damaged"):
+        run.read("result.json")
+
+
+def test_an_atomic_write_keeps_the_old_file_when_it_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x.json"
+    write_atomic(path, "old")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write_atomic(path, "new")
+    assert path.read_text() == "old" and os.listdir(tmp_path) == ["x.json"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+def test_json_is_strict_and_gives_back_the_same_numbers() -> None:
+    values = {"a": math.inf, "b": [-math.inf, 1.5], "c": {"d": math.nan}}
+    text = to_json(values)
+    json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+    assert number(json.loads(text)["a"]) == math.inf
+    assert math.isnan(number(json.loads(text)["c"]["d"]))
+    assert finite({"x": 1.0}) == {"x": 1.0}
+
+
+def test_the_canonical_hash_ignores_the_order_of_keys() -> None:
+    assert canonical_hash({"a": 1, "b": 2}) == canonical_hash({"b": 2, "a": 1})
+    assert canonical_hash({"a": 1}) != canonical_hash({"a": 1.5})
+
+
+def test_a_torn_last_row_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 1, "train/loss": "NaN"}\n{"step": 2, "train/lo')
+    rows = list(read_rows(path))
+    assert [row["step"] for row in rows] == [1] and math.isnan(rows[0]["train/loss"])
