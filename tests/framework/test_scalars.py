@@ -5,7 +5,9 @@ import pytest
 from raycipe.framework.scalars import is_text, read_scalar
 
 NULLS = ["", "~", "null", "Null", "NULL"]
-TEXTS = ["yes", "no", "on", "off", "y", "n", "Yes", "ON", "oFF", "nULL", "tRUE", "NaN", "inf", "Infinity", "e3", "12:30:00", "1_000", "2001-12-14", "0b1", "3.1.4", "+", "-", ".", "..", "-.", "1e", "1e+", "0x", "0o", "0o8", "0xg", "1.5.2", "--1", "+-1", ".e3", "-inf", "0X1F", "+0x1f", ".iNF", "+.nan", "-.NaN", " 1", "1 ", "a 1", "١", "1\n"]
+WORDS = "yes no on off y n Yes ON oFF nULL tRUE NaN inf Infinity e3 12:30:00 1_000 2001-12-14 0b1 3.1.4 + - . .. -."
+ALMOST_NUMBERS = "1e 1e+ 0x 0o 0o8 0xg 1.5.2 --1 +-1 .e3 -inf 0X1F +0x1f .iNF +.nan -.NaN ١"
+TEXTS = [*WORDS.split(), *ALMOST_NUMBERS.split(), " 1", "1 ", "a 1", "1\n"]
 NUMBERS = {
     "0": 0,
     "010": 10,
