@@ -61,6 +61,7 @@ def labels(runs: Sequence[Run]) -> list[str]:
 def write_page(comparison: Comparison, path: Path) -> None:
     """A self-contained page: table of differences and results, overlaid curves."""
     from jinja2 import Environment, FileSystemLoader
+
     from raycipe.framework.files import write_atomic
     from raycipe.framework.results.report import short
 

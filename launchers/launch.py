@@ -1,0 +1,217 @@
+"""What `launch` does: check, construct, make a run folder, run, judge, report."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from raycipe.framework.errors import Problem, RecipeError
+from raycipe.framework.tree import Place
+
+if TYPE_CHECKING:
+    from raycipe.framework.recipe import Recipe
+    from raycipe.framework.runs import Run
+    from raycipe.launchers.display import Display
+
+
+def run_launch(args: argparse.Namespace) -> int:
+    """The whole command; the returned number is the exit code."""
+    from raycipe.framework import plugins
+
+    for folder in args.components:
+        plugins.add_folder(folder)
+    if args.resume:
+        from raycipe.launchers.resuming import resume
+
+        return resume(args)
+    recipe = checked(args.recipe, args.overrides, args.profile, args.data_root)
+    if args.check:
+        return report_check(recipe, args)
+    return start(recipe, args)
+
+
+def checked(
+    path: str, overrides: Sequence[str] = (), profiles: Sequence[str] = (), data_root: str | None = None
+) -> Recipe:
+    """The recipe that these words mean, or RecipeError with every mistake."""
+    from raycipe.framework.check import check
+    from raycipe.framework.recipe import load
+
+    return check(load(path, list(overrides), list(profiles)), data_root=data_root)
+
+
+def report_check(recipe: Recipe, args: argparse.Namespace) -> int:
+    """`--check`: say that all is well, with -v where each value comes from."""
+    if args.verbose:
+        rows = list(recipe.origins())
+        width = max(len(path) for path, *_ in rows)
+        middle = min(40, max(len(value) for _, value, *_ in rows))
+        for path, value, origin in rows:
+            print(f"{path:<{width}}  {value:<{middle}}  {origin}")
+    elif not args.quiet:
+        print(f"{recipe.path}: {recipe.name} is well-formed ({recipe.hash[:12]})")
+    return 0
+
+
+def launcher_of(recipe: Mapping[str, Any]) -> str:
+    """The launcher that the recipe's sections ask for."""
+    if "task" in recipe:
+        return "train"
+    return "rllib" if "agent" in recipe else "tasks"
+
+
+def require_launcher(recipe: Recipe) -> None:
+    """Refuse a recipe whose launcher this version does not have."""
+    from importlib.util import find_spec
+
+    name = launcher_of(recipe.plain)
+    if find_spec(f"raycipe.launchers.{name}") is None:
+        message = f"this version has no launcher for it (launchers/{name}.py); it runs recipes with task and optimizer"
+        section = next(
+            (word for word in ("agent", "estimator", "editor", "study", "measures") if word in recipe.plain), ""
+        )
+        raise RecipeError([Problem("section", Place(recipe.path), section, message)])
+
+
+def start(recipe: Recipe, args: argparse.Namespace) -> int:
+    """Run a checked recipe in a folder of its own."""
+    from raycipe.framework import provenance, runs
+    from raycipe.launchers.display import Display
+
+    require_launcher(recipe)
+    display = Display(args.quiet)
+    run = runs.create(args.storage, recipe.name)
+    with run.lock():
+        write_recipe(run, recipe)
+        facts = provenance.collect(
+            recipe.path,
+            command=args.command,
+            recipe_hash=recipe.hash,
+            seed=recipe.plain["seed"],
+            bases=recipe.bases,
+            profiles=recipe.profiles,
+            overrides=recipe.overrides,
+            plugins=plugin_facts(),
+            note=args.note,
+        )
+        run.write("provenance.json", facts)
+        return Attempt(recipe, run, display, args).go(resume=False)
+
+
+def write_recipe(run: Run, recipe: Recipe) -> None:
+    """`recipe.yaml` as written and `resolved.yaml` as run."""
+    from pathlib import Path
+
+    from raycipe.framework.emit import dump
+
+    run.write("recipe.yaml", Path(recipe.path).read_bytes())
+    run.write("resolved.yaml", dump(recipe.plain))
+
+
+def plugin_facts() -> list[dict[str, Any]]:
+    from raycipe.framework.plugins import roots
+
+    return [{"name": root.package, "origin": root.origin} for root in roots() if root.origin != "built in"]
+
+
+class Attempt:
+    """One attempt at a run: the first, or one after a kill or Ctrl-C."""
+
+    def __init__(self, recipe: Recipe, run: Run, display: Display, args: argparse.Namespace) -> None:
+        self.recipe = recipe
+        self.run = run
+        self.display = display
+        self.args = args
+        self.started = time.time()
+
+    def go(self, resume: bool) -> int:
+        """Run to the end, whatever it is; the result and the report are always written."""
+        from raycipe.framework.results.result import begin_attempt, conclude
+        from raycipe.framework.results.tracking import Tracking
+
+        resumed_from = self.last_step() if resume else None
+        tracking = Tracking(self.run, self.recipe.plain, self.display.warn, start_step=resumed_from or 0)
+        tracking.require()
+        begin_attempt(self.run, resumed_from)
+        outcome = self.launch(resume, tracking)
+        self.display.close()
+        recipe = self.recipe
+        result = conclude(self.run, recipe.plain, recipe.hash, recipe.profiles, outcome, self.started)
+        tracking.close(result)
+        self.write_report()
+        self.display.results(result, str(self.run))
+        if result["error"]:
+            self.say_error(result["error"])
+        if result["status"] == "interrupted":
+            self.display.info(f"resume with: launch --resume {self.run}")
+        return int(result["exit_code"])
+
+    def launch(self, resume: bool, tracking: Any) -> dict[str, Any]:
+        """The launcher's part of the result; a failure becomes its `error`."""
+        from raycipe.framework import plugins
+        from raycipe.launchers import train
+
+        def progress(row: dict[str, Any]) -> None:
+            self.display.progress(row)
+            tracking.poll()
+
+        return train.run(
+            self.recipe.plain,
+            str(self.run),
+            resume=resume,
+            roots=plugins.roots(),
+            progress=progress,
+            on_info=self.display.info,
+            prepare=self.prepare,
+            verbose=self.args.verbose,
+            dashboard=self.args.dashboard,
+        )
+
+    def prepare(self) -> None:
+        """Construct everything in the driver and print the plan; runs while Ray starts."""
+        from raycipe.framework.construct import construct
+
+        made = construct(self.recipe.nodes, self.recipe.plain["seed"])
+        self.display.plan(
+            f"{self.recipe.name}  {self.recipe.hash[:12]}", plan_lines(self.recipe.plain, made, str(self.run))
+        )
+
+    def last_step(self) -> int:
+        return max((int(row["step"]) for row in self.run.rows()), default=0)
+
+    def write_report(self) -> None:
+        from raycipe.framework.results.report import write_report
+
+        try:
+            write_report(self.run)
+        except Exception as error:  # noqa: BLE001 - the results are on disk; a page that can't be drawn must not hide them
+            self.display.warn(f"report.html was not written: {type(error).__name__}: {error}")
+
+    def say_error(self, error: Mapping[str, Any]) -> None:
+        where = f"{error['where']}: " if error.get("where") else ""
+        step = f" (step {error['step']})" if error.get("step") is not None else ""
+        self.display.console.print(f"error: {where}{error['message']}{step}", style="red", markup=False)
+        self.display.console.print(f"[dim]log[/dim]     {self.run}/log.txt", soft_wrap=True)
+
+
+def plan_lines(recipe: Mapping[str, Any], made: Any, run: str) -> dict[str, str]:
+    """What, where and how long, for people."""
+    names = [f"{section} {recipe[section]['type']}" for section in ("data", "model", "optimizer") if section in recipe]
+    train = recipe.get("train") or {}
+    length = f"{train['steps']} steps" if train.get("steps") else f"{train.get('epochs')} epochs"
+    examples = ", ".join(f"{count:,} {name}" for name, count in made.examples.items())
+    resources = recipe.get("resources") or {}
+    workers = resources.get("num_workers", 1)
+    where = "in this process" if workers == 0 else f"{workers} Ray Train worker{'s' * (workers != 1)} on this machine"
+    gpus = resources.get("gpus_per_worker") or 0
+    lines = {
+        "what": f"{recipe['task']['type']}: {', '.join(names)}",
+        "model": f"{made.parameters:,} parameters" if made.parameters is not None else "",
+        "data": f"{examples} examples",
+        "length": f"{length}, batches of {train.get('batch_size')}",
+        "where": f"{where}{f', {gpus} GPU each' if gpus else ''}",
+        "run": run,
+    }
+    return {name: text for name, text in lines.items() if text}

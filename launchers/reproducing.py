@@ -1,0 +1,49 @@
+"""`raycipe reproduce`: a finished run once more from its resolved recipe, and whether the numbers agree."""
+
+from __future__ import annotations
+
+import argparse
+
+from raycipe.framework.errors import RunError
+from raycipe.framework.results.reproduce import compare_runs
+from raycipe.framework.runs import find, find_all
+from raycipe.launchers.launch import start
+from raycipe.launchers.resuming import recipe_of
+
+SHOWN = 10
+
+
+def reproduce(args: argparse.Namespace) -> int:
+    """Exit code 0 if the numbers agree bit for bit or within the tolerance, 1 if they differ."""
+    from raycipe.framework import plugins
+
+    for folder in args.components:
+        plugins.add_folder(folder)
+    first = find(args.run, args.storage)
+    if first.status() != "done":
+        raise RunError("run", f"{first}: is not done but {first.status()}", f"launch --resume {first}")
+    args.overrides, args.profile, args.data_root = [], [], None
+    args.command = ["raycipe", "reproduce", args.run]
+    args.note, args.verbose, args.dashboard = f"reproduces {first.name}/{first.id}", False, False
+    before = {run.id for run in find_all(args.storage, first.name)}
+    code = start(recipe_of(first, args), args)
+    second = next(run for run in find_all(args.storage, first.name) if run.id not in before)
+    if code not in (0, 3):
+        return code
+    verdict = compare_runs(first, second, args.tolerance)
+    words = {
+        "bitwise": "reproduced bit for bit",
+        "within tolerance": f"reproduced within a relative difference of {args.tolerance:g}",
+        "different": "NOT reproduced",
+    }
+    print(f"{words[verdict.same]}: {verdict.compared} numbers compared")
+    for item in verdict.mismatches[:SHOWN]:
+        where = "at the end" if item.step is None else f"at step {item.step}"
+        print(f"  {item.metric} {where}: {item.first!r} -> {item.second!r}")
+    if len(verdict.mismatches) > SHOWN:
+        print(f"  and {len(verdict.mismatches) - SHOWN} more")
+    for metric in verdict.missing:
+        print(f"  {metric}: reported at some steps by one run only")
+    for name, (one, two) in verdict.versions.items():
+        print(f"  {name} differs: {one} -> {two}")
+    return 1 if verdict.same == "different" else 0
