@@ -52,7 +52,7 @@ def recipe_of(run: Run, args: argparse.Namespace) -> Any:
 
 def refuse_changes(run: Run, recipe: Mapping[str, Any]) -> None:
     """A resumed run must mean the same: only its length, cadences, resources and trackers may change."""
-    changed = [item for item in differences(meaning(run.resolved()), meaning(recipe))]
+    changed = list(differences(meaning(run.resolved()), meaning(recipe)))
     if changed:
         lines = [f"{item.path}: {shown(item.left)} -> {shown(item.right)}" for item in changed]
         raise RunError("run", f"{run}: the recipe has changed since", "\n".join([*lines, "launch it as a new run"]))
