@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
+
 from raycipe.framework.contracts import TensorSplit
 from raycipe.framework.errors import RunError
 from raycipe.framework.streams import numpy_generator
-from torch import Tensor
 
 Rows = dict[str, np.ndarray]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+
 from raycipe.components.data._splits import check_shares, classification_facts, shuffled_rows, tensor_splits
 from raycipe.framework.arguments import Fraction
 from raycipe.framework.contracts import Data, Split

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import numpy as np
 import torch
+
 from raycipe.components.data._splits import check_shares, classification_facts, shuffled_rows, tensor_splits
 from raycipe.framework.arguments import Count, Fraction, NonNegative, Range, Width
 from raycipe.framework.contracts import Data, Split

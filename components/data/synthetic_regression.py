@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+
 from raycipe.components.data._splits import check_shares, regression_facts, shuffled_rows, tensor_splits
 from raycipe.framework.arguments import Count, Fraction, NonNegative, Width
 from raycipe.framework.contracts import Data, Split

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import torch
-from raycipe.framework.contracts import Skipped, Trained
 from torch import Tensor
+
+from raycipe.framework.contracts import Skipped, Trained
 
 
 def predict(trained: Trained, split: str) -> tuple[Tensor, Tensor]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
+from torch import Tensor
+
 from raycipe.components.measures._predictions import predict
 from raycipe.framework.arguments import Range
 from raycipe.framework.contracts import Measure, Measured, Trained
 from raycipe.framework.registry import register
-from torch import Tensor
 
 
 @register

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 import torch
+from torch import Tensor
+
 from raycipe.components.measures._predictions import predict
 from raycipe.framework.contracts import Measure, Measured, Trained
 from raycipe.framework.registry import register
-from torch import Tensor
 
 NUMBERED = 20  # up to this many classes the picture shows the counts
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from torch import Tensor
+
 from raycipe.framework.contracts import Measure, Measured, Trained
 from raycipe.framework.registry import register
-from torch import Tensor
 
 
 @register

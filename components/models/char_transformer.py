@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Annotated
 
 import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
 from raycipe.framework.arguments import Count, Fraction, FromData, Width
 from raycipe.framework.contracts import Model
 from raycipe.framework.errors import RunError
 from raycipe.framework.registry import register
-from torch import Tensor, nn
-from torch.nn import functional as F
 
 
 @register

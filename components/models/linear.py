@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from torch import Tensor, nn
+
 from raycipe.framework.arguments import Count, FromData
 from raycipe.framework.contracts import Model
 from raycipe.framework.registry import register
-from torch import Tensor, nn
 
 
 @register

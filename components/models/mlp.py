@@ -5,10 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Annotated, Literal
 
+from torch import Tensor, nn
+
 from raycipe.framework.arguments import Count, Fraction, FromData, Length, Width
 from raycipe.framework.contracts import Model
 from raycipe.framework.registry import register
-from torch import Tensor, nn
 
 ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU, "tanh": nn.Tanh, "silu": nn.SiLU}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+
 from raycipe.components.optimizers._fused import as_list, choose_fused
 from raycipe.framework.arguments import Fraction, NonNegative, Positive
 from raycipe.framework.contracts import Optimizer, Schedule

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import torch
+from torch import Tensor
+
 from raycipe.framework.contracts import Split, TensorSplit
 from raycipe.framework.errors import RunError
-from torch import Tensor
 
 
 def tensors(

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
 from raycipe.components.tasks._checks import require_dtype, require_finite, require_range, tensors
 from raycipe.framework.arguments import Fraction, FromData, Range
 from raycipe.framework.contracts import Batch, Loss, Split, Task
 from raycipe.framework.registry import register
-from torch import Tensor, nn
-from torch.nn import functional as F
 
 
 @register

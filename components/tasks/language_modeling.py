@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
 from raycipe.components.tasks._checks import require_dtype, require_range, tensors
 from raycipe.framework.arguments import FromData, Range
 from raycipe.framework.contracts import Batch, Loss, Split, Task
 from raycipe.framework.registry import register
-from torch import Tensor, nn
-from torch.nn import functional as F
 
 IGNORED = -100  # target of a position that counts for nothing (padding)
 

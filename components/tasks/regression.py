@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
 from raycipe.components.tasks._checks import require_dtype, require_finite, tensors
 from raycipe.framework.arguments import Positive
 from raycipe.framework.contracts import Batch, Loss, Split, Task
 from raycipe.framework.errors import RunError
 from raycipe.framework.registry import register
-from torch import Tensor, nn
-from torch.nn import functional as F
 
 
 @register
