@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Annotated
 
@@ -90,13 +91,15 @@ class Npz(Data):
         return {name: parts[name] for name in ("train", "val", "test") if name in parts}
 
     def _read(self) -> Arrays:
+        hint = "write it with numpy.savez(path, x=..., y=...); arrays of Python objects are refused"
         if not Path(self.path).is_file():
             raise RunError("data", f"{self.path}: no such file", "a path is relative to the recipe", where="data.path")
+        if not zipfile.is_zipfile(self.path):
+            raise RunError("data", f"{self.path}: is not an npz archive", hint, where="data.path")
         try:
             with np.load(self.path, allow_pickle=False) as opened:
                 return {name: opened[name] for name in opened.files if name.partition("_")[0] in ("x", "y")}
-        except (OSError, ValueError, AttributeError) as error:  # AttributeError: a single array, not an archive
-            hint = "write it with numpy.savez(path, x=..., y=...); arrays of Python objects are refused"
+        except (OSError, ValueError, zipfile.BadZipFile) as error:
             raise RunError("data", f"{self.path}: {error}", hint, where="data.path") from error
 
     def _pair(self, arrays: Arrays, suffix: str) -> Arrays:
