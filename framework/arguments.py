@@ -37,6 +37,13 @@ class Length(NamedTuple):
     max: int | None = None
 
 
+class Pattern(NamedTuple):
+    """The form of a text, anchored by `^` and `$`, and in words: `Annotated[str, Pattern("^[a-z]+$", "a word")]`."""
+
+    regex: str
+    words: str
+
+
 class FromData(NamedTuple):
     """Filled from the data's (or env's) facts when the recipe is silent: `Annotated[int, FromData("num_classes")]`."""
 
@@ -50,7 +57,7 @@ class InputFile(NamedTuple):
 
 
 class Default(NamedTuple):
-    """A default that is a component, told as in a recipe. Use `default(...)`."""
+    """A default told as in a recipe: a nested component's (use `default(...)`), or a TypedDict key's in `Annotated`."""
 
     value: Any
 

@@ -130,7 +130,10 @@ class Task(Component, ABC):
     """How a model is trained and scored.
 
     Metric names come without their group: `loss`, `accuracy`; the loop reports them as `train/loss`, `val/accuracy`.
+    `reports` names them all, so that a recipe's `expect` can be checked before it runs; empty leaves them open.
     """
+
+    reports: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
@@ -308,10 +311,11 @@ class Measure(Component, ABC):
     """A trained model or a run, plus data → numbers, curves, a picture.
 
     `needs` names the fields of `Trained` that must be there; otherwise the measure is skipped with the reason.
-    Values are reported as `measure/<type>/<name>`.
+    Values are reported as `measure/<type>/<name>`; `reports` lists the names (empty leaves them open).
     """
 
     needs: ClassVar[tuple[str, ...]] = ("model",)
+    reports: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def measure(self, trained: Trained) -> Measured: ...

@@ -92,6 +92,18 @@ def block(cls: type, title: str) -> str:
     return "\n".join(line[4:] for line in lines).strip("\n")
 
 
+def text_between(cls: type, titles: tuple[str, ...]) -> str:
+    """The docstring below its first paragraph, without the blocks of the given titles."""
+    text = inspect.cleandoc(cls.__doc__ or "").partition("\n\n")[2]
+    kept: list[str] = []
+    inside = False
+    for line in text.splitlines():
+        inside = line.strip() in titles or (inside and (not line.strip() or line.startswith("    ")))
+        if not inside:
+            kept.append(line)
+    return "\n".join(kept).strip()
+
+
 def _block(text: str, title: str) -> Iterator[str]:
     lines = iter(text.splitlines())
     for line in lines:

@@ -1,0 +1,155 @@
+"""What components there are: the generated schema, with the definitions of plugins and `--components` folders added.
+
+Reads files only. A component is imported just for a plugin that brings no fresh `schema.json` of its own; the result is
+kept in the user's cache folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from raycipe.framework import plugins
+from raycipe.framework.errors import Problem, RecipeError
+from raycipe.framework.tree import Place
+
+Json = dict[str, Any]
+FOLDER = os.path.dirname(os.path.realpath(__file__))
+FILE = os.path.join(FOLDER, "schema.json")
+REFERENCE = {"$ref": "#/$defs/reference"}
+
+
+def load() -> Json:
+    """The schema over all components that can be named now. `x-broken` lists plugins that can't be read.
+
+    Raises RecipeError (code `plugin`) if one type exists in two places.
+    """
+    with open(FILE, encoding="utf-8") as file:
+        schema: Json = json.load(file)
+    added: Json = {}
+    broken = []
+    for root in plugins.roots()[1:]:
+        if not root.folder:
+            broken.append(f"{root.origin}: the package {root.package} can't be found")
+            continue
+        for key, found in definitions(root).items():
+            if key in schema["$defs"] or key in added:
+                raise _twice(key, root)
+            added[key] = found
+    if broken:
+        schema["x-broken"] = broken
+    return with_components(schema, added) if added else schema
+
+
+def _twice(key: str, root: plugins.Root) -> RecipeError:
+    kind, _, type_ = key.partition("/")
+    files = [os.path.join(other.folder, kind, f"{type_}.py") for other in plugins.roots()]
+    first, second = [file for file in files if os.path.isfile(file)][:2]
+    message = f"{key} exists twice: also in {first}"
+    return RecipeError(
+        [Problem("plugin", Place(second), "", message, "rename or remove one of the files", root.package)]
+    )
+
+
+def with_components(schema: Json, added: Json) -> Json:
+    """The schema with more component definitions: unions and layers know their types."""
+    defs = {**schema["$defs"], **added}
+    for kind in schema["x-kinds"]:
+        defs[kind] = union(kind, defs, defs[kind]["description"])
+    layer = {**defs["layer"], "properties": dict(defs["layer"]["properties"])}
+    for section, wanted in defs["full"]["properties"].items():
+        kind = wanted.get("$ref", "").rpartition("/")[2]
+        if kind in schema["x-kinds"]:
+            layer["properties"][section] = layer_of(kind, defs)
+    defs["layer"] = layer
+    return {**schema, "$defs": defs}
+
+
+def types(kind: str, defs: Json) -> list[str]:
+    """The types of a kind whose definitions could be read, sorted."""
+    keys = sorted(key for key in defs if key.startswith(f"{kind}/") and "x-error" not in defs[key])
+    return [key.partition("/")[2] for key in keys]
+
+
+def union(kind: str, defs: Json, description: str) -> Json:
+    """Any component of a kind: a type's name, or a map whose `type` decides which closed object it must be.
+
+    The chain of conditions, unlike a plain union, gives one message per mistake and lets editors offer every type.
+    """
+    names = types(kind, defs)
+    chain: Json = {}
+    for name in reversed(names):
+        then = {"$ref": f"#/$defs/{kind}~1{name}"}  # ~1 is a slash within a JSON pointer's word
+        chain = {"if": {"properties": {"type": {"const": name}}}, "then": then, "else": chain}
+    type_ = {"enum": names, "markdownEnumDescriptions": [defs[f"{kind}/{name}"]["description"] for name in names]}
+    by_map = {"type": "object", "required": ["type"], "properties": {"type": type_}, **chain}
+    alone = [name for name in names if "required" not in defs[f"{kind}/{name}"]]
+    return {"description": description, "anyOf": [*([{"enum": alone}] if alone else []), dict(REFERENCE), by_map]}
+
+
+def layer_of(kind: str, defs: Json) -> Json:
+    """A component in a recipe that changes another: it may be told in part, or removed."""
+    return {"anyOf": [{"enum": types(kind, defs)}, dict(REFERENCE), {"type": ["object", "null"]}]}
+
+
+# ------------------------------------------------------------------------------------------ plugins
+
+
+def definitions(root: plugins.Root) -> Json:
+    """The definitions of one plugin's components: its own fresh schema.json, the cache, or by importing its files."""
+    mark = fingerprint(root.folder)
+    for file in (os.path.join(root.folder, "schema.json"), _cache_file(mark)):
+        found = _read(file)
+        if found.get("x-sha256") == mark:
+            return dict(found["$defs"])
+    from raycipe.framework import schema  # imports torch
+
+    made = schema.definitions(root, strict=False)
+    if not any("x-error" in found for found in made.values()):  # an error may be mended without touching these files
+        _write(_cache_file(mark), {"x-sha256": mark, "$defs": made})
+    return made
+
+
+def fingerprint(folder: str) -> str:
+    """sha256 over the component files of a folder and over what turns them into a schema."""
+    from hashlib import sha256
+
+    digest = sha256()
+    for name in ("schema.py", "declaration.py", "arguments.py"):
+        digest.update(_content(os.path.join(FOLDER, name)))
+    for kind in sorted(os.listdir(folder)):
+        path = os.path.join(folder, kind)
+        for name in sorted(os.listdir(path)) if os.path.isdir(path) else ():
+            if name.endswith(".py"):
+                digest.update(f"{kind}/{name}\0".encode() + _content(os.path.join(path, name)))
+    return digest.hexdigest()
+
+
+def _content(file: str) -> bytes:
+    with open(file, "rb") as opened:
+        return opened.read()
+
+
+def _cache_file(mark: str) -> str:
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(base, "raycipe", "schemas", f"{mark}.json")
+
+
+def _read(file: str) -> Json:
+    try:
+        found = json.loads(_content(file))
+    except (OSError, ValueError):  # not there, or damaged: it is made anew
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _write(file: str, value: Json) -> None:
+    try:
+        os.makedirs(os.path.dirname(file), exist_ok=True)
+        temporary = f"{file}.{os.getpid()}"
+        with open(temporary, "w", encoding="utf-8") as opened:
+            json.dump(value, opened)
+        os.replace(temporary, file)
+    except OSError:  # a cache that can't be written only costs time
+        return

@@ -1,0 +1,62 @@
+"""Which metrics a recipe can report, as far as its components say."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from raycipe.framework.expect import NAME
+from raycipe.framework.tree import Node
+from raycipe.framework.walk import Walk
+from raycipe.framework.words import listed, nearest
+
+GROUPS = ("train", "val", "test", "comm", "time", "rl", "measure", "study", "estimator", "edit", "data")
+FORM = re.compile(NAME + r"\Z")
+LOOP = ("loss", "lr", "grad_norm")  # what the training loop reports under train/ whatever the task
+
+
+def mistake(metric: str, root: Node, walk: Walk) -> tuple[str, str] | None:
+    """Why a recipe can't report `metric`, and a hint; None if it can, or if its components do not tell."""
+    if not FORM.match(metric):
+        return f"`{metric}` is no metric's name", "names look like val/loss: words joined by /"
+    group, _, name = metric.partition("/")
+    if group not in GROUPS:
+        near = nearest(group, GROUPS)
+        hint = f"did you mean `{near}/{name}`?" if near else f"they begin with {', '.join(GROUPS)}"
+        return f"no metrics begin with `{group}/`", hint
+    if group in ("train", "val", "test"):
+        return _of_task(metric, group, name, root, walk)
+    return _of_measures(metric, name, root, walk) if group == "measure" else None
+
+
+def _of_task(metric: str, group: str, name: str, root: Node, walk: Walk) -> tuple[str, str] | None:
+    if "task" not in root.value:
+        trained = any(section in root.value for section in ("agent", "estimator", "editor", "study", "start"))
+        return None if trained or walk.unsure else (f"nothing reports `{metric}`", "it takes a `task`")
+    task = walk.maps.get("task")
+    reports = walk.defs[task.label].get("x-reports") if task is not None else None
+    if task is None or reports is None:
+        return None
+    known = sorted({*reports, *(LOOP if group == "train" else ())})
+    if name in known:
+        return None
+    near = nearest(name, known)
+    hint = f"did you mean `{group}/{near}`?" if near else f"known: {listed([f'{group}/{word}' for word in known])}"
+    return f"{task.label} does not report `{name}`", hint
+
+
+def _of_measures(metric: str, name: str, root: Node, walk: Walk) -> tuple[str, str] | None:
+    known: list[str] = []
+    for path, found in walk.maps.items():
+        if found.type_kind != "measures" or not path.startswith("measures."):
+            continue
+        reports: Any = walk.defs[found.label].get("x-reports")
+        type_ = found.label.partition("/")[2]
+        if reports is None and name.startswith(type_ + "/"):
+            return None
+        known += [f"measure/{type_}/{word}" for word in reports or ()]
+    if metric in known or any(path.startswith("measures") for path in walk.unsure):
+        return None
+    near = nearest(metric, known)
+    hint = f"did you mean `{near}`?" if near else f"known: {listed(known)}" if known else "add it to `measures`"
+    return f"no measure of this recipe reports `{metric}`", hint

@@ -1,0 +1,347 @@
+"""The recipe schema: JSON Schema 2020-12, generated from the constructors of all components.
+
+`python -m raycipe.framework.schema --write` writes `framework/schema.json`, which the checker and editors read.
+Components are imported here (to read their annotations) and when one is built, nowhere else.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints, is_typeddict
+
+from raycipe.framework import catalogue, declaration, plugins, records, registry
+from raycipe.framework.arguments import Default, FromData, InputFile, Length, Pattern, Range
+from raycipe.framework.catalogue import REFERENCE, layer_of, union
+from raycipe.framework.contracts import KINDS, Component
+from raycipe.framework.declaration import declaration_error, describe, kind_of, unwrap
+from raycipe.framework.errors import RecipeError
+
+FILE = Path(catalogue.FILE)
+REFERENCE_PATTERN = "^\\$\\{[A-Za-z_][\\w/.-]*\\}$"
+OR_REFERENCE = {
+    "pattern": REFERENCE_PATTERN,
+    "patternErrorMessage": "a text here must be a reference, ${path}",
+}
+LARGEST = 2**53 - 1  # integers beyond are not exact in JSON
+SHAPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
+DOC_BLOCKS = ("Args:", "Recipe:", "Reference:")
+Json = dict[str, Any]
+
+
+# ------------------------------------------------------------------------------------------ annotations
+
+
+def of(annotation: Any, words: tuple[Any, ...] = ()) -> Json:
+    """The schema of one annotation. Raises TypeError in words for what a recipe can't express."""
+    bare, more = unwrap(annotation)
+    words = (*words, *more)
+    members = declaration.members(bare)
+    found = _union(members, words) if len(members) > 1 else _single(bare, words)
+    for word in words:
+        if isinstance(word, FromData):
+            found["x-from-data"] = word.fact
+        elif isinstance(word, Default):
+            found["default"] = word.value
+    return found
+
+
+def _single(bare: Any, words: tuple[Any, ...]) -> Json:
+    origin, args = get_origin(bare), get_args(bare)
+    kind = kind_of(bare)
+    if kind:
+        return {"$ref": f"#/$defs/{kind}"}
+    if bare is None or bare is type(None):
+        return {"type": "null"}
+    if bare in (bool, int, float, str):
+        return _scalar(bare, words)
+    if origin is Literal:
+        return {"anyOf": [{"enum": list(args)}, dict(REFERENCE)]}
+    if origin is list or origin is tuple:
+        return _array(origin, args, words)
+    if origin is dict and args[0] is str:
+        return {"type": ["object", "string"], **OR_REFERENCE, "additionalProperties": of(args[1])}
+    if is_typeddict(bare):
+        return record(bare)
+    raise TypeError(
+        f"`{bare}` can't be written in a recipe: use bool, int, float, str, Literal, None, list, tuple, dict[str, ...], "
+        "a TypedDict or a kind's base class"
+    )
+
+
+def _scalar(bare: type, words: tuple[Any, ...]) -> Json:
+    found: Json = {"type": SHAPES[bare] if bare is str else [SHAPES[bare], "string"]}
+    if bare is not str:
+        found.update(OR_REFERENCE)
+    bounds = [word for word in words if isinstance(word, Range)]
+    if bare is int and not bounds:
+        bounds = [Range(ge=-LARGEST, le=LARGEST)]
+    for word in words if bare is str else bounds if bare in (int, float) else ():
+        if isinstance(word, Range) and bare is not str:
+            names = {"exclusiveMinimum": word.gt, "minimum": word.ge, "exclusiveMaximum": word.lt, "maximum": word.le}
+            found.update({name: bound for name, bound in names.items() if bound is not None})
+        elif isinstance(word, Pattern):
+            found.update({"pattern": word.regex, "patternErrorMessage": f"must be {word.words}"})
+        elif isinstance(word, InputFile):
+            found["x-file"] = list(word.suffixes)
+    return found
+
+
+def _array(origin: type, args: tuple[Any, ...], words: tuple[Any, ...]) -> Json:
+    found: Json = {"type": ["array", "string"], **OR_REFERENCE}
+    if origin is tuple:
+        if not args or Ellipsis in args:
+            raise TypeError("a tuple needs a fixed length: use list[...] for a free one")
+        return {**found, "prefixItems": [of(arg) for arg in args], "minItems": len(args), "maxItems": len(args)}
+    found["items"] = of(args[0])
+    for word in words:
+        if isinstance(word, Length):
+            found["minItems"] = word.min
+            found.update({"maxItems": word.max} if word.max is not None else {})
+    return found
+
+
+def _union(members: tuple[Any, ...], words: tuple[Any, ...]) -> Json:
+    branches: list[Json] = []
+    shapes: list[str] = []
+    for member in members:
+        branch = of(member, words)
+        branch.pop("x-from-data", None)
+        branch.pop("default", None)
+        shapes += _yaml_shapes(branch)
+        branches += [part for part in branch.get("anyOf", [branch]) if part not in branches]
+    doubled = sorted({shape for shape in shapes if shapes.count(shape) > 1})
+    if doubled:
+        raise TypeError(f"its members can't be told apart: more than one is a {doubled[0]}")
+    return {"anyOf": branches}
+
+
+def _yaml_shapes(branch: Json) -> list[str]:
+    """What a member of a union looks like in YAML; members must differ in it, so that a mistake has one meaning."""
+    if "$ref" in branch:
+        return ["text", "map"]
+    if "anyOf" in branch:
+        values = branch["anyOf"][0]["enum"]
+        names = {bool: "boolean", int: "number", float: "number", str: "text"}
+        return sorted({names[type(value)] for value in values})
+    shape = branch["type"] if isinstance(branch["type"], str) else branch["type"][0]
+    return [{"integer": "number", "string": "text", "array": "list", "object": "map"}.get(shape, shape)]
+
+
+def record(cls: type) -> Json:
+    """A TypedDict as a closed map."""
+    helps = describe(cls)[1]
+    required = set(getattr(cls, "__required_keys__", ()))
+    properties: Json = {}
+    for name, hint in get_type_hints(cls, include_extras=True).items():
+        optional = getattr(get_origin(hint), "_name", "")  # typing's or typing_extensions' own words
+        if optional in ("NotRequired", "Required"):
+            hint = get_args(hint)[0]
+            (required.discard if optional == "NotRequired" else required.add)(name)
+        properties[name] = {} if get_origin(hint) is None and hint is Any else of_key(hint)
+        if name in helps:
+            properties[name]["description"] = helps[name]
+    found: Json = {
+        "type": ["object", "string"],
+        **OR_REFERENCE,
+        "properties": properties,
+        "additionalProperties": False,
+    }
+    return {**found, "required": sorted(required)} if required else found
+
+
+def of_key(hint: Any) -> Json:
+    """The schema of a record's key; `dict[str, Any]` is open there and checked by rules of its own."""
+    if get_origin(hint) is dict and get_args(hint)[1] is Any:
+        return {"type": "object"}
+    return of(hint)
+
+
+# ------------------------------------------------------------------------------------------ components
+
+
+def definition(cls: type[Component]) -> Json:
+    """The closed object of one component. Raises RecipeError naming file and parameter."""
+    summary, _ = describe(cls)
+    properties: Json = {"type": {"const": cls.type_name}}
+    required = []
+    for name, parameter in declaration.parameters(cls).items():
+        try:
+            found = of(parameter.annotation)
+        except TypeError as error:
+            raise declaration_error(cls, name, str(error)) from error
+        if parameter.help:
+            found["description"] = parameter.help
+        if parameter.default is not declaration.REQUIRED:
+            found["default"] = _default(cls, name, parameter.default)
+        elif not parameter.fact:
+            required.append(name)
+        properties[name] = found
+    found = {"type": "object", "description": summary, "properties": properties, "additionalProperties": False}
+    if required:
+        found["required"] = sorted(required)
+    pairs = [(a, b) for group in cls.at_most_one for i, a in enumerate(group) for b in group[i + 1 :]]
+    if pairs:
+        found["allOf"] = [{"not": {"required": list(pair)}} for pair in pairs]
+    found.update(_extras(cls))
+    return found
+
+
+def _extras(cls: type[Component]) -> Json:
+    about = declaration.text_between(cls, DOC_BLOCKS)
+    found = {
+        "x-about": about,
+        "x-recipe": declaration.block(cls, "Recipe:"),
+        "x-reference": declaration.block(cls, "Reference:"),
+    }
+    reports = getattr(cls, "reports", ())
+    if reports:
+        found["x-reports"] = list(reports)
+    return {name: value for name, value in found.items() if value != ""}
+
+
+def _default(cls: type[Component], name: str, value: Any) -> Any:
+    if isinstance(value, Default):
+        return value.value
+    if isinstance(value, (tuple, list)):
+        return [_default(cls, name, entry) for entry in value]
+    if value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    raise declaration_error(
+        cls, name, f"its default {value!r} can't be written in a recipe", "use default(...) for a component"
+    )
+
+
+def component_files(folder: Path) -> list[tuple[str, str]]:
+    """(kind, type) of every component file below a folder of kind folders."""
+    files = [(path.parent.name, path.stem) for path in sorted(folder.glob("*/*.py"))]
+    return [(kind, type_) for kind, type_ in files if kind in KINDS and registry.TYPE.match(type_)]
+
+
+def definitions(root: plugins.Root, strict: bool = True) -> Json:
+    """The `$defs` of one root's components. With `strict` false, a broken file becomes `x-error` instead of raising."""
+    found: Json = {}
+    for kind, type_ in component_files(Path(root.folder)):
+        try:
+            found[f"{kind}/{type_}"] = definition(registry.get(kind, type_))
+        except Exception as error:  # a plugin's file may raise anything; told where the plugin is listed or used
+            if strict:
+                raise
+            file = str(Path(root.folder, kind, f"{type_}.py"))
+            words = str(error) if isinstance(error, RecipeError) else f"{type(error).__name__}: {error}"
+            found[f"{kind}/{type_}"] = {"x-error": words, "x-file": file, "x-origin": root.origin}
+    return found
+
+
+# ------------------------------------------------------------------------------------------ the whole
+
+
+def schema(defs: Json) -> Json:
+    """The schema of a recipe over the given component definitions."""
+    whole = dict(defs)
+    for kind in KINDS:
+        whole[kind] = union(kind, defs, describe(KINDS[kind])[0])
+    for cls in (records.Train, records.TrainAgent, records.Resources, records.Sweep):
+        whole[cls.__name__] = record(cls)
+    whole["reference"] = {"type": "string", **OR_REFERENCE, "description": "the value of another path of this recipe"}
+    whole["full"], whole["layer"] = _full(), _layer(defs)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Raycipe recipe",
+        "type": "object",
+        "required": ["recipe"],
+        "if": {"required": ["extends"]},
+        "then": {"$ref": "#/$defs/layer"},
+        "else": {"$ref": "#/$defs/full"},
+        "x-kinds": sorted(KINDS),
+        "$defs": whole,
+    }
+
+
+def _sections() -> Json:
+    head = record(records.Head)["properties"]
+    helps = {section: {"$ref": f"#/$defs/{kind}"} for section, kind in records.SECTION_KINDS.items()}
+    measures = {"type": "array", "items": {"$ref": "#/$defs/measures"}, "description": "what is measured at the end"}
+    return {
+        **head,
+        **helps,
+        "measures": measures,
+        "resources": {"$ref": "#/$defs/Resources"},
+        "sweep": {"$ref": "#/$defs/Sweep"},
+        "extends": {
+            "type": "string",
+            "description": "the recipe that this one changes: a path, or a packaged recipe's name",
+        },
+        "profiles": {"type": "object", "additionalProperties": {"$ref": "#/$defs/layer"}},
+    }
+
+
+def _full() -> Json:
+    train = {name: {"properties": {"train": {"$ref": f"#/$defs/{name}"}}} for name in ("Train", "TrainAgent")}
+    return {
+        "type": "object",
+        "properties": {**_sections(), "train": {}},
+        "required": ["name", "recipe"],
+        "additionalProperties": False,
+        "if": {"required": ["agent"]},
+        "then": train["TrainAgent"],
+        "else": train["Train"],
+    }
+
+
+def _layer(defs: Json) -> Json:
+    """A recipe that changes another: nothing is required, and a component may be told in part."""
+    properties = _sections()
+    for section, kind in records.SECTION_KINDS.items():
+        properties[section] = layer_of(kind, defs)
+    both = {**record(records.TrainAgent)["properties"], **record(records.Train)["properties"]}
+    properties["train"] = {"type": ["object", "null"], "properties": both, "additionalProperties": False}
+    for name, cls in (("resources", records.Resources), ("sweep", records.Sweep)):
+        properties[name] = {**record(cls), "type": ["object", "null"]}
+    for name in ("measures", "track", "expect", "paper", "start", "profiles"):
+        properties[name] = {"anyOf": [properties[name], {"type": "null"}]}
+    properties["expect"] = {"type": ["object", "null"], "additionalProperties": {"type": ["string", "null"]}}
+    relaxed: Json = _without_required(properties)
+    return {"type": "object", "properties": relaxed, "additionalProperties": False}
+
+
+def _without_required(found: Any) -> Any:
+    if isinstance(found, dict):
+        return {key: _without_required(value) for key, value in found.items() if key != "required"}
+    return [_without_required(entry) for entry in found] if isinstance(found, list) else found
+
+
+def built_in() -> Json:
+    """The schema over the built-in components."""
+    return schema(definitions(plugins.roots()[0]))
+
+
+def text(found: Json) -> str:
+    """A schema as sorted JSON with one definition a line, so that a difference is readable."""
+    defs = ",\n".join(f"{json.dumps(key)}: {_line(found['$defs'][key])}" for key in sorted(found["$defs"]))
+    rest = ",\n".join(f"{json.dumps(key)}: {_line(found[key])}" for key in sorted(found) if key != "$defs")
+    return "{\n" + (rest + ",\n" if rest else "") + '"$defs": {\n' + defs + "\n}\n}\n"
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
+
+
+def main(arguments: list[str]) -> int:
+    """Print the schema, or write it to its file with `--write`, or tell with `--check` whether that file is fresh."""
+    fresh = text(built_in())
+    if arguments == ["--write"]:
+        FILE.write_text(fresh, encoding="utf-8")
+    elif arguments == ["--check"]:
+        if not FILE.is_file() or FILE.read_text(encoding="utf-8") != fresh:
+            sys.stderr.write("framework/schema.json is out of date: run `make schema`\n")
+            return 1
+    else:
+        sys.stdout.write(fresh)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

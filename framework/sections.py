@@ -1,0 +1,181 @@
+"""The rules between a recipe's sections, and between the keys of one section."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from raycipe.framework import expect, metrics
+from raycipe.framework.errors import Problem
+from raycipe.framework.tree import Node
+from raycipe.framework.walk import Walk
+
+RUNS = ("task", "agent", "estimator", "editor", "measures", "study")
+NEEDS = {  # section -> what it needs: of each group at least one
+    "task": (("data",), ("model", "start"), ("optimizer",)),
+    "optimizer": (("task", "agent"),),
+    "train": (("task", "agent"),),
+    "agent": (("env",),),
+    "env": (("agent",),),
+    "model": (("data",),),
+    "estimator": (("data",),),
+    "editor": (("model", "start"),),
+}
+EXCLUDES = (("agent", "task"), ("agent", "optimizer"), ("agent", "estimator"), ("estimator", "task"))
+DEFAULT_EPOCHS = 10
+
+
+def check_rules(root: Node, walk: Walk) -> None:
+    """Add every broken rule to the walk's problems. Rules about what the walk could not understand stay silent."""
+    _needs(root, walk)
+    _excludes(root, walk)
+    _length(root, walk)
+    _batch(root, walk)
+    _workers(root, walk)
+    _averaged(root, walk)
+    _watched(root, walk)
+    _claims(root, walk)
+
+
+def _needs(root: Node, walk: Walk) -> None:
+    sections = root.value
+    unknown = {path for path in walk.unsure if "." not in path and path not in walk.defs["full"]["properties"]}
+    if unknown:  # a section's name is misspelt: what seems to be missing may be just that
+        return
+    for section, groups in NEEDS.items():
+        for group in groups:
+            if section in sections and not any(other in sections for other in group):
+                message = f"needs {' or '.join(f'`{other}`' for other in group)}"
+                walk.problems.append(
+                    Problem("section", sections[section].key_at, section, message, _add_hint(group[0]))
+                )
+    if not any(section in sections for section in RUNS):
+        message = "nothing to run: needs one of " + ", ".join(f"`{section}`" for section in RUNS)
+        walk.problems.append(Problem("section", root.at, "", message, "raycipe new recipe NAME writes one that runs"))
+
+
+def _add_hint(section: str) -> str:
+    return f"add `{section}:`; `raycipe list` names what can stand there"
+
+
+def _excludes(root: Node, walk: Walk) -> None:
+    for first, second in EXCLUDES:
+        if first in root.value and second in root.value:
+            at = root.value[second].key_at
+            hint = "one recipe trains one thing: leave out one of them"
+            walk.problems.append(Problem("section", at, second, f"can't stand beside `{first}`", hint))
+
+
+def _length(root: Node, walk: Walk) -> None:
+    """Exactly one of two keys says how long to train."""
+    train = _map(root, "train")
+    if train is None:
+        return
+    first, second = ("env_steps", "iterations") if "agent" in root.value else ("epochs", "steps")
+    if first in train and second in train:
+        message = f"excludes `{first}`: give one of them"
+        walk.problems.append(Problem("section", train[second].key_at, f"train.{second}", message))
+    elif first not in train and second not in train:
+        if first == "epochs":
+            at = root.value["train"].at  # the walk has built this map, so no layer shares it
+            train["epochs"] = Node(DEFAULT_EPOCHS, at, origin="default of train")
+        else:
+            at = root.value["train"].key_at
+            walk.problems.append(Problem("missing", at, "train", f"missing `{first}` or `{second}`: how long to train"))
+    other = walk.defs["Train" if "agent" in root.value else "TrainAgent"]["properties"]
+    belongs = "the training of a task" if "agent" in root.value else "the training of an agent"
+    for problem in walk.problems:
+        if problem.code == "unknown-key" and problem.path == f"train.{problem.value}" and problem.value in other:
+            problem.message, problem.hint = f"belongs to {belongs}", ""
+
+
+def _batch(root: Node, walk: Walk) -> None:
+    """batch_size counts examples per optimizer step over all workers, so it must divide among them."""
+    train, resources = _map(root, "train"), _map(root, "resources")
+    if train is None or resources is None or "batch_size" not in train:
+        return
+    batch, parts, workers = train["batch_size"], train["accumulate"], resources["num_workers"]
+    if any(_is_wrong(walk, path) for path in ("train.batch_size", "train.accumulate", "resources.num_workers")):
+        return
+    counts = [entry.value for entry in workers.value] if isinstance(workers.value, list) else [max(1, workers.value)]
+    elastic = len(counts) > 1
+    share = counts[-1] * parts.value
+    if batch.value % share == 0 or (elastic and batch.value >= share):
+        return
+    words = f"{batch.value} examples / {counts[-1]} workers / accumulate {parts.value} = {batch.value / share:.4g}"
+    message = f"{words}, which is {'less than one' if elastic else 'not a whole number'}"
+    near = sorted({max(share, batch.value // share * share), (batch.value // share + 1) * share})
+    hint = f"batch_size counts examples per step over all workers: use {' or '.join(map(str, near))}"
+    written = [node for node in (batch, parts, workers) if not node.origin.startswith("default")]
+    walk.problems.append(Problem("section", (written or [batch])[0].at, "train.batch_size", message, hint, batch.value))
+
+
+def _workers(root: Node, walk: Walk) -> None:
+    resources = _map(root, "resources")
+    if resources is None or _is_wrong(walk, "resources.num_workers"):
+        return
+    workers = resources["num_workers"]
+    if isinstance(workers.value, list) and workers.value[0].value > workers.value[1].value:
+        message = f"[min, max] with min {workers.value[0].value} above max {workers.value[1].value}"
+        walk.problems.append(Problem("section", workers.at, "resources.num_workers", message))
+
+
+def _averaged(root: Node, walk: Walk) -> None:
+    train = _map(root, "train")
+    if train is None or "evaluate_weights" not in train:
+        return
+    if train["evaluate_weights"].value == "ema" and train["ema"].value is None:
+        at = train["evaluate_weights"].at
+        hint = "e.g. train.ema: 0.999"
+        walk.problems.append(Problem("section", at, "train.evaluate_weights", "`ema` needs `train.ema`, a decay", hint))
+
+
+def _watched(root: Node, walk: Walk) -> None:
+    train = _map(root, "train") or {}
+    for key in ("keep_best", "early_stop", "until"):
+        rule = train.get(key)
+        if rule is not None and isinstance(rule.value, dict) and "metric" in rule.value:
+            check_metric(rule.value["metric"], f"train.{key}.metric", "section", root, walk)
+
+
+def _claims(root: Node, walk: Walk) -> None:
+    claims = root.value.get("expect")
+    if claims is None or not isinstance(claims.value, dict):
+        return
+    for key, wanted in claims.value.items():
+        path = f"expect.{key}"
+        left = expect.read_metric(key)
+        found = expect.read(wanted.value) if isinstance(wanted.value, str) else "must be a comparison"
+        if left is None:
+            hint = "a metric such as test/accuracy, or last, first, min, max or mean of one: min(val/loss)"
+            walk.problems.append(Problem("expect", wanted.key_at, path, "is no metric's name", hint, key))
+        else:
+            check_metric(Node(left.name, wanted.key_at), path, "expect", root, walk)
+        if isinstance(found, str):
+            number = isinstance(wanted.value, (int, float)) and not isinstance(wanted.value, bool)
+            hint = f'write ">= {wanted.value}"' if number else expect.ALLOWED
+            message = f"{found}, not {wanted.value}" if number else found
+            walk.problems.append(Problem("expect", wanted.at, path, message, hint, _scalar(wanted)))
+        elif found.other is not None:
+            check_metric(Node(found.other.name, wanted.at), path, "expect", root, walk)
+
+
+def check_metric(node: Node, path: str, code: str, root: Node, walk: Walk) -> None:
+    """Tell a metric that this recipe can't report."""
+    if not isinstance(node.value, str):
+        return
+    found = metrics.mistake(node.value, root, walk)
+    if found:
+        walk.problems.append(Problem(code, node.at, path, found[0], found[1], node.value))
+
+
+def _map(root: Node, section: str) -> dict[str, Node] | None:
+    node = root.value.get(section)
+    return node.value if node is not None and isinstance(node.value, dict) else None
+
+
+def _is_wrong(walk: Walk, path: str) -> bool:
+    return any(problem.path == path or problem.path.startswith(path + ".") for problem in walk.problems)
+
+
+def _scalar(node: Node) -> Any:
+    return None if isinstance(node.value, (dict, list)) else node.value

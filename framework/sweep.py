@@ -1,0 +1,263 @@
+"""Checks a sweep: every path names an argument, every value that may be tried is one that the recipe could hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from raycipe.framework import words
+from raycipe.framework.errors import Problem
+from raycipe.framework.sections import check_metric
+from raycipe.framework.tree import Node
+from raycipe.framework.walk import Map, Walk
+
+FINITE = ("choice", "grid")
+FRACTIONS = ("uniform", "loguniform", "quniform", "qloguniform")
+WHOLE = ("randint", "lograndint", "qrandint")
+FORMS = (*FINITE, *FRACTIONS, *WHOLE, "normal")
+FIXED = ("recipe", "name", "about", "paper", "extends", "start", "track", "sweep", "profiles", "expect")
+SHAPES = "{choice: [a, b]}, {uniform: [low, high]}, {loguniform: [low, high]}, {randint: [low, high]}, ..."
+
+
+class Mistake(Exception):
+    """A distribution that is no distribution: where, what, and what to do."""
+
+    def __init__(self, node: Node, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.node = node
+        self.message = message
+        self.hint = hint
+
+
+def check_sweep(root: Node, walk: Walk, schema: dict[str, Any]) -> None:
+    """Add every mistake of the section `sweep` to the walk's problems."""
+    section = root.value.get("sweep")
+    if section is None or not isinstance(section.value, dict):
+        return
+    sweep = section.value
+    _goal(section, root, walk)
+    space = sweep.get("space")
+    if space is None or not isinstance(space.value, dict):
+        return
+    if not space.value:
+        walk.problems.append(Problem("sweep", space.at, "sweep.space", "is empty: nothing to try"))
+    for path, form in space.value.items():
+        _path(path, form, space, root, walk, schema)
+    _count(section, walk)
+
+
+def _goal(section: Node, root: Node, walk: Walk) -> None:
+    """Either one metric with its mode, or two and more objectives."""
+    sweep = section.value
+    objectives = sweep.get("objectives")
+    if objectives is None:
+        for name in ("metric", "mode"):
+            if name not in sweep:
+                message = f"missing `{name}`, which sweep needs (or `objectives`)"
+                walk.problems.append(Problem("missing", section.key_at, "sweep", message))
+        if "metric" in sweep:
+            check_metric(sweep["metric"], "sweep.metric", "sweep", root, walk)
+        return
+    for name in ("metric", "mode"):
+        if name in sweep:
+            message = "excludes `objectives`: give one of them"
+            walk.problems.append(Problem("sweep", sweep[name].key_at, f"sweep.{name}", message))
+    if isinstance(objectives.value, dict):
+        if len(objectives.value) < 2:
+            hint = "for one, write metric: NAME and mode: min or max"
+            walk.problems.append(Problem("sweep", objectives.at, "sweep.objectives", "needs two or more metrics", hint))
+        for name, mode in objectives.value.items():
+            check_metric(Node(name, mode.key_at), f"sweep.objectives.{name}", "sweep", root, walk)
+
+
+def _count(section: Node, walk: Walk) -> None:
+    """The number of trials: the product of a grid, else it must be told."""
+    sweep = section.value
+    forms = sweep["space"].value
+    search = sweep.get("search")
+    written = search is not None and not search.origin.startswith("default")
+    grid = (written and search.value == "grid") or any(_name(form) == "grid" for form in forms.values())
+    if not grid:
+        if "trials" not in sweep:
+            walk.problems.append(Problem("missing", section.key_at, "sweep", "missing `trials`, how many to run"))
+        return
+    if written and search.value != "grid":
+        message = "a grid is searched as a grid: leave out `search`, or use choice"
+        walk.problems.append(Problem("sweep", search.at, "sweep.search", message))
+    product = 1
+    for path, form in forms.items():
+        entries = (
+            form if isinstance(form.value, list) else form.value.get(_name(form)) if _name(form) in FINITE else None
+        )
+        if entries is None or not isinstance(entries.value, list):
+            message = "a grid tries every combination, so every value must be a list or {grid: [...]}"
+            walk.problems.append(Problem("sweep", form.at, f"sweep.space.{path}", message))
+            return
+        product *= len(entries.value)
+    if "trials" in sweep and sweep["trials"].value != product:
+        message = f"a grid of {product} combinations has {product} trials, not {words.bare(sweep['trials'].value)}"
+        walk.problems.append(Problem("sweep", sweep["trials"].at, "sweep.trials", message, "leave it out"))
+
+
+def _path(path: str, form: Node, space: Node, root: Node, walk: Walk, schema: dict[str, Any]) -> None:
+    shown_path = f"sweep.space.{path}"
+    parent, _, last = path.rpartition(".")
+    if any(path == unsure or path.startswith(unsure + ".") for unsure in walk.unsure):
+        return
+    above = [other for other in space.value if path.startswith(other + ".")]
+    first = path.partition(".")[0]
+    mistake = hint = ""
+    found = walk.maps.get(parent)
+    if first in FIXED or (first == "resources" and path != "resources.num_workers"):
+        mistake = f"`{path}` can't be swept"
+    elif above:
+        mistake, hint = f"lies below the swept `{above[0]}`", "put it inside the choice"
+    elif found is None or (last not in found.arguments and not (last == "type" and found.type_kind)):
+        mistake = "no argument has this path"
+        near = words.nearest(path, _paths(walk))
+        hint = f"did you mean `{near}`?" if near else "paths look like optimizer.lr"
+    if mistake or found is None:
+        walk.problems.append(Problem("sweep", form.key_at, shown_path, mistake, hint, path))
+        return
+    known = {(problem.at, problem.message) for problem in walk.problems}
+    for problem in _candidates(last, form, found, parent, schema, known):
+        problem.path = shown_path
+        if (problem.at, problem.message) not in known:
+            known.add((problem.at, problem.message))
+            walk.problems.append(problem)
+
+
+def _paths(walk: Walk) -> list[str]:
+    return [f"{path}.{name}".lstrip(".") for path, found in walk.maps.items() for name in found.arguments]
+
+
+def _candidates(
+    last: str, form: Node, found: Map, parent: str, schema: dict[str, Any], known: set[Any]
+) -> list[Problem]:
+    """Each value that may be tried is set in its map, and that map is checked again; `known` mistakes are left out."""
+    problems = []
+    try:
+        values = _values(form, top=True)
+    except Mistake as error:
+        return [Problem("sweep", error.node.at, "", error.message, error.hint)]
+    several = _name(form) in FINITE or isinstance(form.value, list)
+    for label, value in values:
+        again = Walk(schema)
+        changed = _changed(found, last, value)
+        if found.type_kind:
+            again.component(found.type_kind, changed, parent, ("", {}))
+        else:
+            again.value(found.arguments[last], value, f"{parent}.{last}".lstrip("."), (last, found.arguments[last]))
+        again.finish()
+        path = f"{parent}.{last}".lstrip(".")
+        for problem in again.problems:
+            beside = problem.path != path and not problem.path.startswith(path + ".") and last != "type"
+            if beside or (problem.at, problem.message) in known:
+                continue  # told at its own place
+            inside = problem.path[len(path) :].lstrip(".") if last != "type" else ""
+            prefix = " ".join(filter(None, [f"choice {label}:" if several else "", inside]))
+            problem.message = f"{prefix} {problem.message}".strip()
+            problem.hint = _hint(form, problem)
+            problem.code = "sweep"
+            problems.append(problem)
+    return problems
+
+
+def _hint(form: Node, problem: Problem) -> str:
+    if _name(form) in (*FRACTIONS, "normal") and "must be an integer" in problem.message:
+        return f"{_name(form)} gives fractions: use randint"
+    return problem.hint
+
+
+def _changed(found: Map, last: str, value: Node) -> Node:
+    """The map with one argument set; a changed `type` drops the old type's arguments, as in any layer."""
+    node = found.node
+    old = node.value.get("type")
+    if last == "type" and old is not None and old.value != value.value:
+        return Node({"type": value}, node.at, node.key_at)
+    return Node({**node.value, last: value}, node.at, node.key_at)
+
+
+# ---------------------------------------------------------------------------------------------- distributions
+
+
+def _name(form: Node) -> str:
+    """The distribution that a map tells, or an empty text."""
+    if not isinstance(form.value, dict):
+        return ""
+    names = [key for key in form.value if key in FORMS]
+    return names[0] if names and set(form.value) <= {names[0], "clip"} else ""
+
+
+def _values(form: Node, top: bool = False) -> list[tuple[int, Node]]:
+    """Concrete values to check, each with the number (from 1) of the choice that it belongs to.
+
+    Of a list every entry, of an interval its ends and a point inside. Raises Mistake.
+    """
+    name = _name(form)
+    if top and isinstance(form.value, list):
+        return _entries(form, "choice")
+    if not name:
+        raise Mistake(form, f"must be a list or a distribution, not {words.told(form.value)}", SHAPES)
+    if "clip" in form.value and name != "normal":
+        raise Mistake(form.value["clip"], "only normal can be clipped")
+    body = form.value[name]
+    return _entries(body, name) if name in FINITE else [(1, value) for value in _interval(name, body, form)]
+
+
+def _entries(body: Node, name: str) -> list[tuple[int, Node]]:
+    if not isinstance(body.value, list) or not body.value:
+        raise Mistake(body, f"{name} needs a list of values")
+    return [(index, variant) for index, entry in enumerate(body.value, 1) for variant in _variants(entry)]
+
+
+def _variants(entry: Node) -> list[Node]:
+    """A component whose arguments may be distributions: one node per value of each, the others at their first."""
+    if not isinstance(entry.value, dict):
+        return [entry]
+    options = {}
+    for key, child in entry.value.items():
+        options[key] = [value for _, value in _values(child)] if _name(child) else _variants(child)
+    first = {key: values[0] for key, values in options.items()}
+    variants = [Node(first, entry.at, entry.key_at)]
+    for key, values in options.items():
+        variants += [Node({**first, key: value}, entry.at, entry.key_at) for value in values[1:]]
+    return variants
+
+
+def _interval(name: str, body: Node, form: Node) -> list[Node]:
+    wanted = 3 if name.startswith("q") else 2
+    numbers = [entry.value for entry in body.value] if isinstance(body.value, list) else []
+    if len(numbers) != wanted or any(isinstance(n, bool) or not isinstance(n, (int, float)) for n in numbers):
+        shape = "[mean, sd]" if name == "normal" else "[low, high, step]" if wanted == 3 else "[low, high]"
+        raise Mistake(body, f"{name} needs {shape}, {'three' if wanted == 3 else 'two'} numbers")
+    if name == "normal":
+        return _normal(numbers, body, form)
+    low, high = numbers[:2]
+    if low >= high:
+        raise Mistake(body, f"{name} needs low < high, not {words.bare(low)} and {words.bare(high)}")
+    if "log" in name and low <= 0:
+        raise Mistake(body, f"{name} needs low > 0, not {words.bare(low)}")
+    if wanted == 3 and numbers[2] <= 0:
+        raise Mistake(body, f"{name} needs a step > 0, not {words.bare(numbers[2])}")
+    if name in WHOLE and any(float(n) != int(n) for n in numbers):
+        raise Mistake(body, f"{name} needs integers")
+    values = [*body.value[:2]]
+    return values if name in WHOLE else [*values, Node(_inside(low, high, numbers[2:]), body.at)]
+
+
+def _inside(low: float, high: float, step: list[float]) -> float:
+    """A value between the ends that shows whether fractions fit: on the steps, if there are any."""
+    if step:
+        return low + step[0] if low + step[0] <= high else low
+    point = low + (high - low) / 3
+    return point if not float(point).is_integer() else low + (high - low) / 7
+
+
+def _normal(numbers: list[float], body: Node, form: Node) -> list[Node]:
+    if numbers[1] <= 0:
+        raise Mistake(body, f"normal needs sd > 0, not {words.bare(numbers[1])}")
+    clip = form.value.get("clip")
+    if clip is not None:
+        return _interval("uniform", clip, form)
+    # Unbounded: any bound of the argument is broken by one of these.
+    return [Node(value, body.at) for value in (numbers[0] + 0.5 * numbers[1], -1e300, 1e300)]
