@@ -93,6 +93,17 @@ def layer_of(kind: str, defs: Json) -> Json:
     return {"anyOf": [{"enum": types(kind, defs)}, dict(REFERENCE), {"type": ["object", "null"]}]}
 
 
+def text(found: Json) -> str:
+    """A schema as sorted JSON with one definition a line, so that a difference is readable."""
+    defs = ",\n".join(f"{json.dumps(key)}: {_line(found['$defs'][key])}" for key in sorted(found["$defs"]))
+    rest = ",\n".join(f"{json.dumps(key)}: {_line(found[key])}" for key in sorted(found) if key != "$defs")
+    return "{\n" + (rest + ",\n" if rest else "") + '"$defs": {\n' + defs + "\n}\n}\n"
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
+
+
 # ------------------------------------------------------------------------------------------ plugins
 
 

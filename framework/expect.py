@@ -82,11 +82,11 @@ def _mistake(found: Comparison) -> str:
 
 
 def judge(
-    expect: dict[str, str], final: dict[str, Any], history: list[dict[str, Any]], smoke: bool = False
+    expect: dict[str, str], final: dict[str, Any], history: dict[str, list[Any]], smoke: bool = False
 ) -> list[dict[str, Any]]:
     """One verdict per claim: {metric, wanted, value, verdict, margin, hint}.
 
-    `final` holds the run's last values, `history` its rows; text such as "NaN" is read as the number it stands for.
+    `final` holds the run's last values, `history` all of each metric in order; text such as "NaN" is the number it stands for.
     Verdicts: `met`, `unmet` (NaN always is), `missing` (no such metric), and with `smoke` `skipped`, where only the
     metric's presence as a finite number counts. `margin` is the signed distance to the bound, at least 0 when met.
     """
@@ -94,7 +94,7 @@ def judge(
 
 
 def _verdict(
-    metric: str, wanted: str, final: dict[str, Any], history: list[dict[str, Any]], smoke: bool
+    metric: str, wanted: str, final: dict[str, Any], history: dict[str, list[Any]], smoke: bool
 ) -> dict[str, Any]:
     found = read(wanted)
     left = read_metric(metric)
@@ -141,14 +141,14 @@ def _margin(found: Comparison, x: float, other: float) -> tuple[float, bool]:
     return distances[operator], holds[operator]
 
 
-def _values(metric: Metric, final: dict[str, Any], history: list[dict[str, Any]]) -> list[float] | None:
+def _values(metric: Metric, final: dict[str, Any], history: dict[str, list[Any]]) -> list[float] | None:
     if metric.fun == "last" and metric.name in final:
         return [float(final[metric.name])]
-    rows = [float(row[metric.name]) for row in history if row.get(metric.name) is not None]
-    return rows or ([float(final[metric.name])] if metric.name in final else None)
+    values = [float(value) for value in history.get(metric.name, ())]
+    return values or ([float(final[metric.name])] if metric.name in final else None)
 
 
-def _take(metric: Metric, final: dict[str, Any], history: list[dict[str, Any]]) -> float:
+def _take(metric: Metric, final: dict[str, Any], history: dict[str, list[Any]]) -> float:
     values = _values(metric, final, history) or [math.nan]
     if any(math.isnan(value) for value in values):
         return (

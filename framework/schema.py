@@ -6,7 +6,6 @@ Components are imported here (to read their annotations) and when one is built, 
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from pathlib import Path
@@ -66,8 +65,8 @@ def _single(bare: Any, words: tuple[Any, ...]) -> Json:
     if is_typeddict(bare):
         return record(bare)
     raise TypeError(
-        f"`{bare}` can't be written in a recipe: use bool, int, float, str, Literal, None, list, tuple, dict[str, ...], "
-        "a TypedDict or a kind's base class"
+        f"`{bare}` can't be written in a recipe: "
+        "use bool, int, float, str, Literal, None, list, tuple, dict[str, ...], a TypedDict or a kind's base class"
     )
 
 
@@ -318,20 +317,9 @@ def built_in() -> Json:
     return schema(definitions(plugins.roots()[0]))
 
 
-def text(found: Json) -> str:
-    """A schema as sorted JSON with one definition a line, so that a difference is readable."""
-    defs = ",\n".join(f"{json.dumps(key)}: {_line(found['$defs'][key])}" for key in sorted(found["$defs"]))
-    rest = ",\n".join(f"{json.dumps(key)}: {_line(found[key])}" for key in sorted(found) if key != "$defs")
-    return "{\n" + (rest + ",\n" if rest else "") + '"$defs": {\n' + defs + "\n}\n}\n"
-
-
-def _line(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
-
-
 def main(arguments: list[str]) -> int:
     """Print the schema, or write it to its file with `--write`, or tell with `--check` whether that file is fresh."""
-    fresh = text(built_in())
+    fresh = catalogue.text(built_in())
     if arguments == ["--write"]:
         FILE.write_text(fresh, encoding="utf-8")
     elif arguments == ["--check"]:
