@@ -20,6 +20,7 @@ from torch import Tensor
 
 T = TypeVar("T")
 Reduce = Literal["sum", "mean", "max", "min"]
+OPS = {"sum": dist.ReduceOp.SUM, "mean": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX, "min": dist.ReduceOp.MIN}
 POLL_S = 0.05  # how often a waiting simulated rank looks whether another one has failed
 
 
@@ -166,8 +167,6 @@ class _TorchPending(Pending[T]):
 class TorchComm(Comm):
     """The default torch.distributed world, in a process group of its own (collective: all ranks construct it)."""
 
-    OPS = {"sum": dist.ReduceOp.SUM, "mean": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX, "min": dist.ReduceOp.MIN}
-
     def __init__(self) -> None:
         self._group = dist.new_group()
         self.rank, self.world_size, self.bytes_sent = dist.get_rank(), dist.get_world_size(), 0
@@ -177,7 +176,7 @@ class TorchComm(Comm):
 
     def start_all_reduce(self, tensor: Tensor, op: Reduce = "sum") -> Pending[Tensor]:
         self._count("all_reduce", tensor.nbytes)
-        work = dist.all_reduce(tensor, self.OPS[op], group=self._group, async_op=True)
+        work = dist.all_reduce(tensor, OPS[op], group=self._group, async_op=True)
         return _TorchPending(work, lambda: tensor.div_(self.world_size) if op == "mean" else tensor)
 
     def start_all_gather(self, tensor: Tensor) -> Pending[list[Tensor]]:
@@ -243,7 +242,7 @@ class SimulatedWorld:
         def rank_work(rank: int) -> None:
             try:
                 results[rank] = work(SimulatedComm(self, rank))
-            except BaseException as error:  # carried to the caller's thread
+            except BaseException as error:  # noqa: BLE001 - carried to the caller's thread
                 if not isinstance(error, CommBroken):
                     errors.append(error)
                 with self.changed:
@@ -348,7 +347,8 @@ class SimulatedComm(Comm):
         return self._start("gather_objects", value, lambda parts: list(parts)).wait()
 
     def broadcast_object(self, value: T, source: int = 0) -> T:
-        return self._start("broadcast_object", value, lambda parts: parts[source]).wait()
+        everyone: list[T] = self._start("broadcast_object", value, lambda parts: parts).wait()
+        return everyone[source]
 
     def barrier(self) -> None:
         self._start("barrier", None, lambda parts: None).wait()

@@ -6,8 +6,7 @@ mean over the global batch for uneven shares, a short last batch and uneven micr
 
 from __future__ import annotations
 
-from abc import ABC
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -23,7 +22,7 @@ Scale = Callable[[Tensor], Tensor]
 WARM_PASSES = 1
 
 
-class Exchange(ABC):
+class Exchange:
     """One worker alone (`none`): gradients stay as they are.
 
     `flags` are two sums over ranks that ride with the gradients where that is free (`per_step_flags`): wishes to stop
@@ -33,6 +32,7 @@ class Exchange(ABC):
     per_step_flags = True
     collective_backward = False  # every rank must run equally many backward passes
     local_mean = False  # gradients are means over this rank's examples
+    gradients_differ = False  # after the exchange ranks hold different gradients (their own, or their share)
 
     def __init__(self, module: nn.Module, comm: Comm) -> None:
         self.module = module  # what the task calls
@@ -48,7 +48,7 @@ class Exchange(ABC):
         """The context of one micro-batch; `last` tells that the step's gradient is complete after it."""
         return nullcontext()
 
-    def backward(self, loss: Loss, count: int, total: int, last: bool, scale: Scale | None = None) -> None:
+    def backward(self, loss: Loss, count: int, total: int, scale: Scale | None = None) -> None:
         """`count` of the `total` examples went into `loss`. A task's own weights are divided out in `finish`."""
         value = self._weighted(loss, count, total)
         (value if scale is None else scale(value)).backward()  # type: ignore[no-untyped-call]
@@ -98,7 +98,7 @@ class Flat(Exchange):
         size = sum(parameter.numel() for parameter in self.parameters)
         self.buffer = torch.zeros(size + self.SPARE, dtype=dtype, device=device)
         self.gradient = self.buffer[:size]
-        views = self.gradient.split([parameter.numel() for parameter in self.parameters])
+        views = torch.split(self.gradient, [parameter.numel() for parameter in self.parameters])
         for parameter, view in zip(self.parameters, views, strict=True):
             parameter.grad = view.view_as(parameter)
 
@@ -138,6 +138,7 @@ class Own(Flat):
 
     per_step_flags = False
     local_mean = True
+    gradients_differ = True
 
     def finish(self, stop: bool = False, nonfinite: bool = False) -> None:
         self.flags = (float(stop), float(nonfinite))
@@ -180,47 +181,44 @@ class DDP(Exchange):
 class FSDP(DDP):
     """torch's fully_shard: parameters, gradients and optimizer state are divided among the ranks."""
 
-    def __init__(self, module: nn.Module, comm: Comm) -> None:
-        from torch.distributed.device_mesh import init_device_mesh
-        from torch.distributed.fsdp import FSDPModule, fully_shard
+    gradients_differ = True
 
-        device = next(module.parameters()).device.type
-        mesh = init_device_mesh(device, (comm.world_size,))
-        for block in module.shards() if isinstance(module, Model) else []:
-            fully_shard(block, mesh=mesh)
-        fully_shard(module, mesh=mesh)
+    def __init__(self, module: nn.Module, comm: Comm) -> None:
+        shard(module, comm.world_size)
         Exchange.__init__(self, module, comm)  # after sharding: the parameters are new objects
-        assert isinstance(module, FSDPModule)
-        self.sharded = module
 
     def sync(self, last: bool) -> Any:
-        self.sharded.set_requires_gradient_sync(last)
+        self.module.set_requires_gradient_sync(last)  # type: ignore[operator]  # fully_shard adds this method
         return nullcontext()
 
     def warm(self, backward: Callable[[], None]) -> None:
         return
 
     def clip(self, limit: float) -> Tensor:
-        norm = super().clip(limit)
-        whole = getattr(norm, "full_tensor", None)
-        return norm if whole is None else whole()
+        norm: Any = super().clip(limit)
+        whole: Tensor = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+        return whole
 
 
-def choose(module: nn.Module, comm: Comm, parallel: str, own: bool, clips: bool, device: torch.device) -> Exchange:
-    """The exchange for a run: the optimizer's own, FSDP if asked for, DDP on CUDA, one flat buffer on CPU."""
+def shard(module: nn.Module, world_size: int) -> None:
+    """Divide the parameters of `module`, in place, among all ranks (collective)."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = init_device_mesh(next(module.parameters()).device.type, (world_size,))
+    for block in module.shards() if isinstance(module, Model) else []:
+        fully_shard(block, mesh=mesh)
+    fully_shard(module, mesh=mesh)
+
+
+def choose(
+    module: nn.Module, comm: Comm, parallel: str | None, own: bool, clips: bool, device: torch.device
+) -> Exchange:
+    """The exchange for a run: the optimizer's own; DDP or FSDP if asked for; else DDP on CUDA, a flat buffer on CPU."""
     if own:
         return Own(module, comm)
-    if parallel == "fsdp":
-        return FSDP(module, comm)
     if comm.world_size == 1:
         return Flat(module, comm) if clips and device.type == "cpu" else Exchange(module, comm)
-    return DDP(module, comm) if device.type == "cuda" else Flat(module, comm)
-
-
-def local_parts(parameters: Iterable[Tensor]) -> list[Tensor]:
-    """This rank's part of each tensor (all of it, unless it is sharded)."""
-    parts = []
-    for parameter in parameters:
-        local = getattr(parameter, "to_local", None)
-        parts.append(parameter.detach() if local is None else local().detach())
-    return parts
+    if parallel == "fsdp":
+        return FSDP(module, comm)
+    return DDP(module, comm) if parallel == "ddp" or device.type == "cuda" else Flat(module, comm)

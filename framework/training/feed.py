@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, default_collate
+from torch.utils.data import DataLoader, Dataset, default_collate
 
 from raycipe.framework.contracts import Batch, MapSplit, Split, StreamSplit, TensorSplit
 from raycipe.framework.errors import RunError
@@ -28,6 +28,7 @@ class Step:
     size: int  # examples of the global batch
     ids: Tensor  # this rank's, all micro-batches together
     batches: list[Batch]
+    real: int  # how many of the batches count; the rest pads
 
 
 class Feed:
@@ -53,16 +54,15 @@ class Feed:
         self._source = _source(split, self, workers)
 
     def parts(self, ids: Tensor) -> list[Tensor]:
-        """The ids of this rank's micro-batches out of a global batch."""
+        """The ids of this rank's micro-batches out of a global batch, padding included."""
         parts = micro_batches(share(ids, self.rank, self.world_size), self.accumulate)
-        if self.pad:
-            parts += [ids[:1]] * (self.accumulate - len(parts))
-        return parts
+        return parts + [ids[:1]] * (self.accumulate - len(parts)) if self.pad else parts
 
     def next(self) -> Step:
         epoch, ids = self.order.next()
         mine = share(ids, self.rank, self.world_size)
-        return Step(epoch, len(ids), mine, self._source(epoch, self.parts(ids)))
+        real = min(len(mine), self.accumulate)
+        return Step(epoch, len(ids), mine, self._source(epoch, self.parts(ids)), real)
 
 
 Source = Callable[[int, list[Tensor]], list[Batch]]
@@ -117,7 +117,7 @@ class MapStyle:
         cuda = self.feed.device.type == "cuda"
         loader: DataLoader[Any] = DataLoader(
             _Keyed(self.split.dataset),
-            batch_sampler=_Keys(self.feed, first),  # type: ignore[arg-type]  # any iterable of key lists serves
+            batch_sampler=_Keys(self.feed, first),
             num_workers=self.workers,
             generator=torch.Generator(),
             collate_fn=_collate,
@@ -154,7 +154,7 @@ class _Keys:
             yield from ([(epoch, number) for number in part.tolist()] for part in self.feed.parts(ids))
 
 
-class _Keyed:
+class _Keyed(Dataset[Any]):
     """Adds the example's id to what the dataset gives."""
 
     def __init__(self, dataset: Any) -> None:

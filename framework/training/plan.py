@@ -42,7 +42,7 @@ class KeepBest(Target):
 
 @dataclass(frozen=True)
 class EarlyStop(Target):
-    patience: int = 5  # evaluations without an improvement
+    patience: int = 3  # evaluations without an improvement
     min_delta: float = 0.0
 
 
@@ -66,7 +66,7 @@ class Settings:
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     compile: bool = False
     ema: float | None = None
-    parallel: Literal["ddp", "fsdp"] = "ddp"
+    parallel: Literal["ddp", "fsdp"] | None = None
     shuffle: bool = True
     drop_last: bool = True
     deterministic: bool = True

@@ -15,6 +15,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,8 @@ class Checkpoint:
         return int(self.manifest["step"])
 
     def tensors(self, file: str) -> dict[str, Tensor]:
-        return load_file(self.path / file)
+        tensors: dict[str, Tensor] = load_file(self.path / file)
+        return tensors
 
     def load(self, file: str) -> Any:
         return torch.load(self.path / file, weights_only=True)
@@ -74,6 +76,7 @@ class Job:
     writers: Mapping[str, Writer]
     about: Mapping[str, Any]
     keep: Iterable[int] = ()  # steps that must stay (the best)
+    collective: Writer | None = None  # files that all ranks write together into the folder, before their own
     folder: Path | None = None
     files: dict[str, Any] = field(default_factory=dict)
     error: str | None = None
@@ -116,8 +119,11 @@ class Store:
         job.folder = self.folder / f".tmp-{job.step}"
         self.comm.barrier()
         if self.comm.rank == 0:
-            job.error = _attempt(lambda: self._prepare(job))
+            job.error = _attempt(partial(self._prepare, job))
         self.comm.barrier()
+        if job.collective is not None:
+            job.error = job.error or _attempt(partial(job.collective, job.folder))
+            self.comm.barrier()
         if wait:
             self._write(job)
         else:
@@ -149,31 +155,30 @@ class Store:
 
     def _write(self, job: Job) -> None:
         for name, writer in job.writers.items():
-            job.error = job.error or _attempt(lambda name=name, writer=writer: self._write_file(job, name, writer))  # type: ignore[misc]
+            job.error = job.error or _attempt(partial(self._write_file, job, name, writer))
 
     def _write_file(self, job: Job, name: str, writer: Writer) -> None:
         assert job.folder is not None
         path = job.folder / name
         writer(path)
-        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            path_in = str(file.relative_to(job.folder))
-            if not name.startswith("shards") or file.is_file():
-                file.chmod(0o644)
-                _fsync(file)
-                job.files[path_in] = {"bytes": file.stat().st_size, "sha256": sha256_file(file)}
+        for file in [entry for entry in path.rglob("*") if entry.is_file()] if path.is_dir() else [path]:
+            file.chmod(0o644)
+            _fsync(file)
+            entry = {"bytes": file.stat().st_size, "sha256": sha256_file(file)}
+            job.files[str(file.relative_to(job.folder))] = entry
 
     def _finish(self, job: Job, final: bool) -> None:
         parts: list[tuple[dict[str, Any], str | None]] = self.comm.gather_objects((job.files, job.error))
-        errors = [f"worker {rank}: {error}" for rank, (_, error) in enumerate(parts) if error]
-        if not errors:
-            error = None
+        faults = [f"worker {rank}: {fault}" for rank, (_, fault) in enumerate(parts) if fault]
+        if not faults:
+            mine = None
             if self.comm.rank == 0:
                 files = {name: entry for part, _ in parts for name, entry in part.items()}
-                error = _attempt(lambda: self._commit(job, files))
-            error = self.comm.broadcast_object(error)
-            errors = [f"worker 0: {error}"] if error else []
-        if errors:
-            self._failed(job, errors, final)
+                mine = _attempt(partial(self._commit, job, files))
+            theirs = self.comm.broadcast_object(mine)
+            faults = [f"worker 0: {theirs}"] if theirs else []
+        if faults:
+            self._failed(job, faults, final)
         else:
             self.failures, self.committed = 0, job.step
 
@@ -198,11 +203,11 @@ class Store:
             if step not in keep and step not in newest:
                 _remove(self.folder / f"step-{step:08d}")
 
-    def _failed(self, job: Job, errors: list[str], final: bool) -> None:
+    def _failed(self, job: Job, faults: list[str], final: bool) -> None:
         self.failures += 1
         if self.comm.rank == 0 and job.folder is not None:
             shutil.rmtree(job.folder, ignore_errors=True)
-        text = f"checkpoint at step {job.step} could not be written: {'; '.join(errors)}"
+        text = f"checkpoint at step {job.step} could not be written: {'; '.join(faults)}"
         if final or self.failures >= MAX_FAILURES:
             last = f"the last good one is of step {self.committed}" if self.committed else "there is no earlier one"
             raise RunError("storage", text, f"{last}; {_free(self.folder)}", step=job.step)
@@ -301,7 +306,7 @@ def _attempt(work: Callable[[], None]) -> str | None:
     """The error of `work` as text: every rank must learn of it, whatever it is."""
     try:
         work()
-    except Exception as error:  # carried to all ranks and decided there
+    except Exception as error:  # noqa: BLE001 - carried to all ranks and decided there
         text = str(error) or type(error).__name__
         return f"the storage is full ({text})" if FULL_DISK.search(text) else text
     return None

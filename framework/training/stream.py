@@ -119,7 +119,7 @@ class StreamReader:
     def _block(self, epoch: int, number: int) -> Columns:
         if epoch != self.epoch:
             self.kept.clear()
-        if epoch != self.epoch or number not in self.kept and number < min(self.kept, default=number):
+        if epoch != self.epoch or (number not in self.kept and number < min(self.kept, default=number)):
             self.epoch = epoch
             order = self.order.files(epoch)[0]
             self.coming = ahead(blocks(self.split, order, number))
@@ -229,7 +229,7 @@ def ahead(items: Iterator[Any], depth: int = 2) -> Iterator[Any]:
                 if stopped.is_set():
                     return
             put("end", None)
-        except Exception as error:  # raised again in the reader's thread
+        except Exception as error:  # noqa: BLE001 - raised again in the reader's thread
             put("error", error)
 
     threading.Thread(target=work, daemon=True).start()

@@ -1,0 +1,120 @@
+"""From a resolved recipe to data, model, task and optimizer, in the order in which each needs the one before."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from raycipe.framework.comm import Comm
+from raycipe.framework.contracts import Data, Optimizer, Split, Task
+from raycipe.framework.errors import RunError
+from raycipe.framework.registry import build
+from raycipe.framework.streams import key
+from raycipe.framework.training.plan import TrainPlan
+from raycipe.framework.training.state import capture_rng, digest, load_weights, restore_rng
+from raycipe.framework.training.store import Checkpoint, damage, read
+
+
+@dataclass
+class Parts:
+    """What is built before anything is distributed."""
+
+    data: Data
+    splits: dict[str, Split]
+    model: nn.Module
+    task: Task
+    initial_model: Callable[[], nn.Module]  # rebuilds the untrained model
+
+
+def build_parts(plan: TrainPlan, device: torch.device, seed: int) -> Parts:
+    """Raises RunError for data that does not fit, what constructors raise for wrong arguments."""
+    recipe = plan.recipe
+    data: Data = build(recipe["data"], "data", "data")
+    splits = data.load(seed)
+    for name, split in splits.items():
+        if len(split) == 0:
+            raise RunError("data", f"the `{name}` split is empty", "check the data's arguments", "data")
+    if "train" not in splits:
+        raise RunError("data", "the data has no `train` split", where="data")
+    task: Task = build(recipe["task"], "tasks", "task", facts=data.facts)
+    task.check(data.facts, splits)
+    start = find_start(plan)
+    section = recipe.get("model") or _model_of(plan)
+
+    def initial_model() -> nn.Module:
+        rng = capture_rng()
+        torch.manual_seed(key(seed, "init"))
+        model: nn.Module = build(section, "models", "model", facts=data.facts).to(device)
+        restore_rng(rng)
+        if start is not None:
+            load_weights(model, start.tensors("model.safetensors"), start.manifest["tied"], str(start.path))
+        return model
+
+    return Parts(data, splits, initial_model(), task, initial_model)
+
+
+def build_optimizer(recipe: Mapping[str, Any], model: nn.Module, facts: Mapping[str, Any]) -> Optimizer:
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimizer: Optimizer = build(recipe["optimizer"], "optimizers", "optimizer", {"params": parameters}, facts)
+    return optimizer
+
+
+def copy_for_average(model: nn.Module, decay: float | None) -> nn.Module | None:
+    """A copy made before sharding: afterwards a model can't be copied."""
+    return None if decay is None else copy.deepcopy(model)
+
+
+def check_equal(model: nn.Module, comm: Comm) -> None:
+    """Every rank draws the same initial weights; raises RunError if they differ."""
+    digests = comm.gather_objects(digest([*model.parameters(), *model.buffers()]))
+    if len(set(digests)) > 1:
+        raise RunError(
+            "component",
+            "the workers' initial weights differ",
+            "a model must draw its weights from torch's global generator, and from nothing else",
+            "model",
+        )
+
+
+def find_start(plan: TrainPlan) -> Checkpoint | None:
+    """The checkpoint that `start` names, or None."""
+    if plan.start_dir is None:
+        return None
+    start = plan.recipe["start"]
+    wanted = start.get("checkpoint", "last") if isinstance(start, Mapping) else "last"
+    folder = Path(plan.start_dir) / "checkpoints"
+    there = {int(path.name[5:]): path for path in folder.glob("step-*")}
+    if not there:
+        raise RunError("storage", f"{plan.start_dir} has no checkpoint to start from", where="start")
+    newest = _whole(there[max(there)])
+    if wanted == "last":
+        return newest
+    if wanted == "best":
+        if not newest.manifest["best"]:
+            raise RunError("storage", f"{plan.start_dir} kept no best checkpoint", "use `checkpoint: last`", "start")
+        wanted = newest.manifest["best"][0]["step"]
+    if wanted not in there:
+        known = ", ".join(map(str, sorted(there)))
+        raise RunError("storage", f"{plan.start_dir} has no checkpoint of step {wanted}", f"it has: {known}", "start")
+    return _whole(there[wanted])
+
+
+def _whole(path: Path) -> Checkpoint:
+    fault = damage(path)
+    if fault:
+        raise RunError("storage", f"can't start from {path}: {fault}", where="start")
+    return read(path)
+
+
+def _model_of(plan: TrainPlan) -> Any:
+    """The model section of the run that `start` names."""
+    from raycipe.framework.runs import Run
+
+    assert plan.start_dir is not None  # the check asks for a model or a start
+    return Run(plan.start_dir).resolved()["model"]

@@ -1,0 +1,282 @@
+"""What a checkpoint of a training run holds, and how a run takes it up again.
+
+`model.safetensors` (common weights), `ema.safetensors`, `state.pt` (what is equal on all ranks), `rank<r>.pt` (what is
+not), and for sharded runs `shards/`. Everything that a later step depends on is in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from raycipe.framework.errors import RunError
+from raycipe.framework.training.evaluate import agreed_buffers
+from raycipe.framework.training.state import capture_rng, load_weights, restore_rng, seed_all, weights
+from raycipe.framework.training.store import Checkpoint, Job, Writer, pt_writer, safetensors_writer
+
+if TYPE_CHECKING:
+    from raycipe.framework.training.session import Session
+
+ASYNC_BYTES = 50_000_000  # from this size of weights on a checkpoint is written beside the training
+# What may differ when a run is resumed; entries of `train` first.
+MAY_CHANGE_IN_TRAIN = (
+    "epochs steps minutes batch_size accumulate threads log_every eval_every eval_batch_size checkpoint_every keep "
+    "keep_best early_stop train_metrics evaluate_weights async_checkpoint dataloader_workers"
+)
+MAY_CHANGE = (
+    *["about", "paper", "name", "track", "expect", "sweep", "profiles", "resources", "measures", "extends"],
+    *(f"train.{name}" for name in MAY_CHANGE_IN_TRAIN.split()),
+)
+
+
+def weights_finite(session: Session) -> bool:
+    """Collective: whether every rank's weights are free of NaN and infinity."""
+    locals_ = [_local(parameter) for parameter in session.model.parameters() if parameter.numel()]
+    norms = torch.stack(torch._foreach_norm([part for part in locals_ if part.is_floating_point()]))
+    bad = (~torch.isfinite(norms)).any().float()
+    return float(session.comm.all_reduce(bad, "max")) == 0.0
+
+
+def _local(tensor: Tensor) -> Tensor:
+    local = getattr(tensor.data, "to_local", None)
+    return tensor.data if local is None else local()
+
+
+# ---------------------------------------------------------------------------------------------- saving
+
+
+def save(session: Session, last: bool) -> None:
+    """Write a checkpoint of the session; the last one of a run is waited for."""
+    beside = not last and not session.sharded and _beside(session)
+    about = _about(session)
+    mine = _rank_state(session)
+    writers: dict[str, Writer] = {f"rank{session.comm.rank}.pt": pt_writer(_copied(mine) if beside else mine)}
+    collective: Writer | None = None
+    groups: list[dict[str, Any]] | None = None
+    if session.sharded:
+        from raycipe.framework.training import sharded
+
+        groups = sharded.groups(session)
+        collective = _add_shards(
+            session, writers, last or any(entry["step"] == session.step for entry in about["best"])
+        )
+    else:
+        about["tied"] = _add_models(session, writers, beside)
+    if session.comm.rank == 0:
+        common = _common_state(session, groups)
+        writers["state.pt"] = pt_writer(_copied(common) if beside else common)
+    keep = [entry["step"] for entry in about["best"]]
+    session.store.save(Job(session.step, writers, about, keep, collective), wait=not beside, final=last)
+
+
+def _add_models(session: Session, writers: dict[str, Writer], copy: bool) -> dict[str, str]:
+    """Rank 0's weights; gives the tied names."""
+    tied: dict[str, str] = {}
+    leads = session.comm.rank == 0
+    with session.optimizer.consensus(), agreed_buffers(session.model, session.comm):
+        if leads:
+            tied = _add_model(writers, "model.safetensors", session.model, copy or session.optimizer.exchanges)
+    if session.average is not None:
+        with agreed_buffers(session.average.model, session.comm):
+            if leads:
+                _add_model(writers, "ema.safetensors", session.average.model, copy)
+    return tied
+
+
+def _add_shards(session: Session, writers: dict[str, Writer], whole: bool) -> Writer:
+    """Every rank's part, and on rank 0 one file for people where `whole` asks for it."""
+    from raycipe.framework.training import sharded
+
+    write = sharded.collective_writer(session)
+    if whole:
+        with agreed_buffers(session.model, session.comm):
+            tensors = sharded.whole_model(session, session.model)
+        if session.comm.rank == 0:
+            writers["model.safetensors"] = safetensors_writer(tensors)
+    if session.comm.rank == 0:
+        writers[sharded.FOLDER] = lambda path: None  # written by all ranks together; listed by rank 0
+    return write
+
+
+def _beside(session: Session) -> bool:
+    chosen = session.settings.async_checkpoint
+    size = sum(parameter.numel() * parameter.element_size() for parameter in session.model.parameters())
+    return size >= ASYNC_BYTES if chosen is None else chosen
+
+
+def _about(session: Session) -> dict[str, Any]:
+    return {"torch": torch.__version__, "best": session.judge.kept(), "tied": {}, "sharded": session.sharded}
+
+
+def _add_model(writers: dict[str, Writer], file: str, model: nn.Module, copy: bool) -> dict[str, str]:
+    tensors, tied = weights(model)
+    if copy or any(True for _ in model.buffers()):  # agreed buffers hold only while the caller's context lasts
+        tensors = {name: tensor.clone() for name, tensor in tensors.items()}
+    writers[file] = safetensors_writer(tensors)
+    return tied
+
+
+def _copied(value: Any) -> Any:
+    """The same state in tensors of its own, for a thread that writes while training goes on."""
+    if isinstance(value, Tensor):
+        return value.detach().clone()
+    if isinstance(value, Mapping):
+        return {key: _copied(child) for key, child in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_copied(child) for child in value)
+    return value
+
+
+def _common_state(session: Session, groups: list[dict[str, Any]] | None) -> dict[str, Any]:
+    scaler = session.precision.scaler
+    return {
+        "step": session.step,
+        "order": session.order.state(),
+        "optimizer": None if session.sharded else session.optimizer.state_dict(),
+        "groups": groups,
+        "scaler": scaler.state_dict() if scaler is not None else None,
+        "latest": dict(session.latest),
+        "best": session.judge.best,
+        "without_gain": session.judge.without_gain,
+        "stopped": None if session.stopped == "user" else session.stopped,
+        "closed": session.closed,
+        "examples": session.examples,
+        "skipped": session.skipped,
+        "seconds": session.seconds(),
+        "rows": session.rows.count,
+        "world_size": session.comm.world_size,
+        "threads": torch.get_num_threads(),
+        "recipe": _plain(session.plan.recipe),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Dicts, lists and scalars only: what loads without pickle (a recipe in tests may hold built components)."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(child) for key, child in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(child) for child in value]
+    return value if isinstance(value, (str, int, float, bool, type(None))) else type(value).__name__
+
+
+def _rank_state(session: Session) -> dict[str, Any]:
+    many = session.comm.world_size > 1
+    state: dict[str, Any] = {
+        "rng": capture_rng(),
+        "interval": session.interval.state(),
+        "optimizer": session.optimizer.rank_state_dict(),
+        "bytes_sent": session.optimizer_comm.bytes_sent,
+        "buffers": dict(session.model.named_buffers()) if many else {},
+        "weights": session.model.state_dict() if session.optimizer.local_weights else {},
+    }
+    if session.average is not None and many:
+        state["average_buffers"] = dict(session.average.model.named_buffers())
+    return state
+
+
+# ---------------------------------------------------------------------------------------------- restoring
+
+
+def restore(session: Session, checkpoint: Checkpoint) -> None:
+    """Bring a freshly built session to the state of the checkpoint; the random generators come last."""
+    state = checkpoint.load("state.pt")
+    _check_recipe(state["recipe"], _plain(session.plan.recipe))
+    _warn_of_changes(session, state)
+    _restore_weights(session, checkpoint, state)
+    ranks = checkpoint.ranks()
+    same = len(ranks) == session.comm.world_size
+    mine = ranks[session.comm.rank] if same else None
+    session.optimizer.load_rank_state(mine["optimizer"] if mine else None, [rank["optimizer"] for rank in ranks])
+    if session.precision.scaler is not None and state["scaler"]:
+        session.precision.scaler.load_state_dict(state["scaler"])
+    session.order.restore(state["order"])
+    session.step, session.examples, session.skipped = state["step"], state["examples"], state["skipped"]
+    session.latest, session.closed = state["latest"], state["closed"]
+    session.judge.best, session.judge.without_gain = state["best"], state["without_gain"]
+    session.stopped = state["stopped"] if session.step < session.length.total_steps else None
+    session.seconds_before = state["seconds"]
+    session.rows.cut(state["rows"])
+    if mine is not None:
+        _restore_rank(session, mine)
+    else:
+        _spread_ranks(session, ranks)
+    session.store.committed = checkpoint.step
+
+
+def _restore_weights(session: Session, checkpoint: Checkpoint, state: Mapping[str, Any]) -> None:
+    if checkpoint.manifest["sharded"] or session.sharded:
+        from raycipe.framework.training import sharded
+
+        sharded.restore(session, checkpoint, state)
+        return
+    tied, source = checkpoint.manifest["tied"], str(checkpoint.path)
+    load_weights(session.model, checkpoint.tensors("model.safetensors"), tied, source)
+    session.optimizer.load_state_dict(state["optimizer"])
+    if session.average is not None:
+        file = "ema.safetensors" if checkpoint.has("ema.safetensors") else "model.safetensors"
+        load_weights(session.average.model, checkpoint.tensors(file), tied, source)
+
+
+@torch.no_grad()
+def _restore_rank(session: Session, mine: Mapping[str, Any]) -> None:
+    if mine["weights"]:
+        session.model.load_state_dict(mine["weights"])
+    _fill(dict(session.model.named_buffers()), mine["buffers"])
+    if session.average is not None:
+        _fill(dict(session.average.model.named_buffers()), mine.get("average_buffers", {}))
+    session.interval.restore(mine["interval"])
+    session.optimizer_comm.bytes_sent = mine["bytes_sent"]
+    restore_rng(mine["rng"])
+
+
+def _fill(buffers: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -> None:
+    for name, tensor in saved.items():
+        buffers[name].copy_(tensor)
+
+
+def _spread_ranks(session: Session, ranks: list[Mapping[str, Any]]) -> None:
+    """Another number of workers: rank 0 takes up the sums of the interval, each rank draws from a stream of its own."""
+    comm = session.comm
+    if comm.rank == 0:
+        for rank in ranks:
+            session.interval.restore(rank["interval"])
+        session.optimizer_comm.bytes_sent = sum(rank["bytes_sent"] for rank in ranks)
+    seed_all(session.seed, comm.rank, comm.world_size, session.step)
+
+
+def _check_recipe(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """Raise RunError naming what changed, unless the change leaves the run's meaning alone."""
+    changed = sorted(_differences(old, new, ""))
+    wrong = [path for path in changed if not any(path == may or path.startswith(may + ".") for may in MAY_CHANGE)]
+    if wrong:
+        raise RunError(
+            "recipe",
+            f"can't resume with another recipe: {', '.join(wrong)} changed",
+            "start a new run, or take the trained model over with `start:`",
+            wrong[0],
+        )
+
+
+def _differences(old: Any, new: Any, path: str) -> list[str]:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        paths = []
+        for key in {**old, **new}:
+            below = f"{path}.{key}" if path else str(key)
+            paths += _differences(old.get(key), new.get(key), below)
+        return paths
+    return [] if old == new and type(old) is type(new) else [path]
+
+
+def _warn_of_changes(session: Session, state: Mapping[str, Any]) -> None:
+    changes = []
+    if state["world_size"] != session.comm.world_size:
+        changes.append(f"{session.comm.world_size} workers instead of {state['world_size']}")
+    if state["threads"] != torch.get_num_threads():
+        changes.append(f"{torch.get_num_threads()} threads instead of {state['threads']}")
+    if state["order"]["batch_size"] != session.order.batch_size:
+        changes.append(f"batch_size {session.order.batch_size} instead of {state['order']['batch_size']}")
+    if changes:
+        session.warn(f"resumed with {', '.join(changes)}: the result is not bit for bit that of an unbroken run")
