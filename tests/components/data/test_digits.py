@@ -1,0 +1,22 @@
+"""Handwritten digits."""
+
+from __future__ import annotations
+
+import torch
+
+from raycipe.framework.registry import make
+
+
+def test_digits_are_1797_images_between_0_and_1() -> None:
+    splits = make("data/digits").load(0)
+    assert {name: len(split) for name, split in splits.items()} == {"train": 1258, "val": 180, "test": 359}
+    x = torch.cat([split.tensors["x"] for split in splits.values()])
+    assert x.shape == (1797, 1, 8, 8) and float(x.min()) == 0 and float(x.max()) == 1
+
+
+def test_split_seed_fixes_the_splits() -> None:
+    first, second, moving = (
+        make("data/digits", split_seed=split_seed).load(seed)["test"].tensors["x"]
+        for seed, split_seed in ((0, 7), (1, 7), (1, None))
+    )
+    assert torch.equal(first, second) and not torch.equal(first, moving)

@@ -1,0 +1,38 @@
+"""The conformance battery over every built-in component."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import csv, parquet
+
+from raycipe.framework import conformance
+
+
+@pytest.fixture(scope="session")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files that docstrings name: 90 flowers of three species, 90 waves of two pitches."""
+    folder = tmp_path_factory.mktemp("files")
+    generator = np.random.default_rng(0)
+    species = np.arange(90) % 3
+    flowers = pa.table(
+        {
+            "length": generator.normal(size=90) + species,
+            "width": generator.normal(size=90) - species,
+            "species": np.array(["iris", "rose", "tulip"])[species],
+        }
+    )
+    csv.write_csv(flowers, folder / "flowers.csv")
+    parquet.write_table(flowers, folder / "flowers.parquet")
+    pitch = np.arange(90) % 2
+    waves = np.sin(np.arange(20) * (1 + pitch[:, None]) / 3) + generator.normal(scale=0.1, size=(90, 20))
+    np.savez(folder / "waves.npz", x=waves, y=pitch)
+    return folder
+
+
+@pytest.mark.parametrize("case", conformance.cases(), ids=str)
+def test_component_keeps_its_promises(case: conformance.Case, files: Path) -> None:
+    case(files)
