@@ -86,7 +86,7 @@ def judge(
 ) -> list[dict[str, Any]]:
     """One verdict per claim: {metric, wanted, value, verdict, margin, hint}.
 
-    `final` holds the run's last values, `history` all of each metric in order; text such as "NaN" is the number it stands for.
+    `final` holds the run's last values, `history` all of each metric in order; "NaN" is the number that it names.
     Verdicts: `met`, `unmet` (NaN always is), `missing` (no such metric), and with `smoke` `skipped`, where only the
     metric's presence as a finite number counts. `margin` is the signed distance to the bound, at least 0 when met.
     """

@@ -17,6 +17,8 @@ from raycipe.framework.catalogue import REFERENCE, layer_of, union
 from raycipe.framework.contracts import KINDS, Component
 from raycipe.framework.declaration import declaration_error, describe, kind_of, unwrap
 from raycipe.framework.errors import RecipeError
+from raycipe.framework.tree import Place
+from raycipe.framework.walk import Walk, made
 
 FILE = Path(catalogue.FILE)
 REFERENCE_PATTERN = "^\\$\\{[A-Za-z_][\\w/.-]*\\}$"
@@ -190,7 +192,7 @@ def definition(cls: type[Component]) -> Json:
 
 def _extras(cls: type[Component]) -> Json:
     about = declaration.text_between(cls, DOC_BLOCKS)
-    found = {
+    found: Json = {
         "x-about": about,
         "x-recipe": declaration.block(cls, "Recipe:"),
         "x-reference": declaration.block(cls, "Reference:"),
@@ -313,8 +315,24 @@ def _without_required(found: Any) -> Any:
 
 
 def built_in() -> Json:
-    """The schema over the built-in components."""
-    return schema(definitions(plugins.roots()[0]))
+    """The schema over the built-in components. Raises RecipeError if a default is one that a recipe could not set."""
+    defs = definitions(plugins.roots()[0])
+    whole = schema(defs)
+    check_defaults(whole, list(defs))
+    return whole
+
+
+def check_defaults(whole: Json, names: list[str]) -> None:
+    """Every default must be a value that its own annotation allows; RecipeError names those that are not."""
+    walk = Walk(whole)
+    at = Place("a component's default")
+    for name in names:
+        kind, _, type_ = name.partition("/")
+        for argument, wanted in whole["$defs"][name]["properties"].items():
+            if "default" in wanted:
+                walk.value(wanted, made(wanted["default"], at, ""), f"{kind}/{type_}.{argument}", ("", {}))
+    if walk.problems:
+        raise RecipeError(walk.problems)
 
 
 def main(arguments: list[str]) -> int:

@@ -248,7 +248,7 @@ class Walk:
         return entries
 
     def _defaults(self, wanted: Json, properties: Json, node: Node, path: str, label: str) -> dict[str, Node]:
-        left_out = set()
+        left_out: set[str] = set()
         for rule in wanted.get("allOf", ()):
             pair = rule["not"]["required"]
             given = [name for name in pair if name in node.value]
@@ -257,8 +257,8 @@ class Walk:
         for name, inner in properties.items():
             if name in node.value or "default" not in inner or "x-from-data" in inner or name in left_out:
                 continue
-            made = _made(inner["default"], node.at, f"default of {label}")
-            filled[name] = self.value(inner, made, _join(path, name), (name, inner))
+            default = made(inner["default"], node.at, f"default of {label}")
+            filled[name] = self.value(inner, default, _join(path, name), (name, inner))
         return filled
 
     def _exclusive(self, wanted: Json, node: Node, path: str) -> None:
@@ -312,12 +312,12 @@ def _copy(node: Node, value: Any) -> Node:
     return Node(value, node.at, node.key_at, node.plain, False, node.origin, node.over, node.via)
 
 
-def _made(value: Any, at: Place, origin: str) -> Node:
+def made(value: Any, at: Place, origin: str) -> Node:
     """A default as a tree of Nodes that say where it comes from."""
     if isinstance(value, dict):
-        value = {key: _made(child, at, origin) for key, child in value.items()}
+        value = {key: made(child, at, origin) for key, child in value.items()}
     elif isinstance(value, list):
-        value = [_made(child, at, origin) for child in value]
+        value = [made(child, at, origin) for child in value]
     return Node(value, at, origin=origin)
 
 
@@ -349,7 +349,7 @@ def _shape_of(value: Any) -> str:
         return "boolean"
     if isinstance(value, (int, float)):
         return "number"
-    return {str: "string", list: "array", dict: "object"}[type(value)]
+    return "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"
 
 
 def _told(node: Node) -> str:

@@ -21,6 +21,7 @@ os.environ.update(
 
 import secrets  # noqa: E402
 import shutil  # noqa: E402
+import sys  # noqa: E402
 from collections.abc import Iterator  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
@@ -45,6 +46,45 @@ def ray_session() -> Iterator[Any]:
     )
     yield ray
     ray.shutdown()
+
+
+COMPONENT_HEAD = """
+from __future__ import annotations
+from typing import Annotated, Any, Literal, TypedDict
+import torch
+from raycipe.framework.arguments import Count, FromData, InputFile, Length, Positive, Range, Share, default
+from raycipe.framework.contracts import Compressor, Measure, Measured, Model, Optimizer, Schedule
+from raycipe.framework.registry import register
+
+"""
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Any]:
+    """`lab({"schedules/flat": text}, name="lab")` makes a `--components` folder; it is forgotten after the test."""
+    from raycipe.framework import plugins, registry
+
+    added, known, made = list(plugins._added), dict(registry._classes), []
+
+    def make(files: dict[str, str], name: str = "lab", add: bool = True) -> Path:
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        made.append(name)
+        for path, text in files.items():
+            file = folder / f"{path}.py"
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(COMPONENT_HEAD + text)
+        if add:
+            plugins.add_folder(str(folder))
+        return folder
+
+    yield make
+    plugins._added[:] = added
+    registry._classes.clear()
+    registry._classes.update(known)
+    tops = [name for name in made if str(tmp_path) in str(getattr(sys.modules.get(name), "__path__", ""))]
+    for name in [name for name in sys.modules if name.partition(".")[0] in tops]:
+        del sys.modules[name]
 
 
 def pytest_sessionfinish() -> None:
