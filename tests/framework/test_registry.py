@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -91,19 +90,19 @@ def test_a_class_in_the_wrong_folder_is_told_where_it_belongs(lab: Lab) -> None:
 
 def test_a_class_that_leaves_out_a_method_is_refused(lab: Lab) -> None:
     lab({"schedules/flat": '@register\nclass Flat(Schedule):\n    """x"""\n'})
-    with pytest.raises(RecipeError, match="Flat leaves out factor"):
+    with pytest.raises(RecipeError, match=r"Flat leaves out factor"):
         registry.get("schedules", "flat")
 
 
 def test_a_file_that_registers_nothing_is_told_how(lab: Lab) -> None:
     lab({"schedules/flat": FLAT.replace("@register", "")})
-    with pytest.raises(RecipeError, match="registers no component\n    put @register above its class"):
+    with pytest.raises(RecipeError, match=r"registers no component\n    put @register above its class"):
         registry.get("schedules", "flat")
 
 
 def test_two_components_in_one_file_are_refused(lab: Lab) -> None:
     lab({"schedules/flat": FLAT + FLAT.replace("Flat", "Second")})
-    with pytest.raises(RecipeError, match="schedules/flat is registered twice: Flat in .*flat.py"):
+    with pytest.raises(RecipeError, match=r"schedules/flat is registered twice: Flat in .*flat.py"):
         registry.get("schedules", "flat")
 
 
@@ -115,7 +114,7 @@ def test_a_second_import_of_the_same_class_is_fine(lab: Lab) -> None:
 
 
 def test_a_class_outside_every_root_is_refused() -> None:
-    with pytest.raises(RecipeError, match="Here lies outside raycipe.components, every plugin"):
+    with pytest.raises(RecipeError, match=r"Here lies outside raycipe.components, every plugin"):
 
         @registry.register
         class Here(Schedule):
@@ -127,7 +126,7 @@ def test_a_folder_that_is_no_kind_is_refused(lab: Lab) -> None:
     lab({"things/flat": FLAT})
     import importlib
 
-    with pytest.raises(RecipeError, match="no kind is named `things`"):
+    with pytest.raises(RecipeError, match=r"no kind is named `things`"):
         importlib.import_module("lab.things.flat")
 
 
@@ -136,7 +135,7 @@ def test_a_file_named_by_a_keyword_is_refused(lab: Lab) -> None:
     assert registry.find("schedules", "class") is None
     import importlib
 
-    with pytest.raises(RecipeError, match="`class` can't be a type\n    rename the file"):
+    with pytest.raises(RecipeError, match=r"`class` can't be a type\n    rename the file"):
         importlib.import_module("lab.schedules.class")
 
 
@@ -169,7 +168,7 @@ def test_a_type_in_two_roots_names_both_files(lab: Lab) -> None:
 
 def test_nobody_overrides_a_built_in_type(lab: Lab) -> None:
     lab({"schedules/cosine": FLAT})
-    with pytest.raises(RecipeError, match="schedules/cosine exists twice"):
+    with pytest.raises(RecipeError, match=r"schedules/cosine exists twice"):
         registry.get("schedules", "cosine")
 
 
@@ -179,19 +178,19 @@ def test_nobody_overrides_a_built_in_type(lab: Lab) -> None:
 @pytest.mark.parametrize("name", ["my-lab", "class", "1lab"])
 def test_a_components_folder_needs_a_python_word_as_name(lab: Lab, name: str) -> None:
     folder = lab({"schedules/flat": FLAT}, name, add=False)
-    with pytest.raises(RecipeError, match="is not a Python word\n    rename the folder"):
+    with pytest.raises(RecipeError, match=r"is not a Python word\n    rename the folder"):
         plugins.add_folder(str(folder))
 
 
 @pytest.mark.parametrize("name", ["json", "torch", "raycipe"])
 def test_a_components_folder_may_not_shadow_a_package(lab: Lab, name: str) -> None:
     folder = lab({"schedules/flat": FLAT}, name, add=False)
-    with pytest.raises(RecipeError, match=f"`{name}` already names another Python package\n    rename the folder"):
+    with pytest.raises(RecipeError, match=rf"`{name}` already names another Python package\n    rename the folder"):
         plugins.add_folder(str(folder))
 
 
 def test_a_missing_components_folder_is_told(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match="--components: no such folder"):
+    with pytest.raises(RecipeError, match=r"--components: no such folder"):
         plugins.add_folder(str(tmp_path / "nowhere"))
 
 
@@ -271,14 +270,14 @@ def test_a_fact_that_the_data_does_not_tell_is_a_missing_argument(lab: Lab) -> N
 
 def test_a_fact_out_of_an_arguments_range_is_told(lab: Lab) -> None:
     lab({"models/wide": MODEL})
-    with pytest.raises(RecipeError, match="model.width: must be >= 1 and <= 1e\\+09, not 0, which the data tells as"):
+    with pytest.raises(RecipeError, match=r"model.width: must be >= 1 and <= 1e\\+09, not 0, which the data tells as"):
         registry.build("wide", "models", "model", facts={"num_features": 0})
 
 
 def test_a_constructors_complaint_is_located_where_nodes_are_known(lab: Lab) -> None:
     lab({"schedules/flat": FLAT})
     node = read_text("type: flat\nlevel: 13\n", "r.yaml")
-    with pytest.raises(RecipeError, match="r.yaml:2:8: optimizer.schedule.level: must not be 13"):
+    with pytest.raises(RecipeError, match=r"r.yaml:2:8: optimizer.schedule.level: must not be 13"):
         registry.build(node, "schedules", "optimizer.schedule")
 
 
