@@ -270,7 +270,7 @@ def test_a_fact_that_the_data_does_not_tell_is_a_missing_argument(lab: Lab) -> N
 
 def test_a_fact_out_of_an_arguments_range_is_told(lab: Lab) -> None:
     lab({"models/wide": MODEL})
-    with pytest.raises(RecipeError, match=r"model.width: must be >= 1 and <= 1e\\+09, not 0, which the data tells as"):
+    with pytest.raises(RecipeError, match=r"model.width: must be >= 1 and <= 1e\+09, not 0, which the data tells as"):
         registry.build("wide", "models", "model", facts={"num_features": 0})
 
 
