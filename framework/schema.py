@@ -208,6 +208,8 @@ def _default(cls: type[Component], name: str, value: Any) -> Any:
         return value.value
     if isinstance(value, (tuple, list)):
         return [_default(cls, name, entry) for entry in value]
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: _default(cls, name, entry) for key, entry in value.items()}
     if value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and math.isfinite(value)):
         return value
     raise declaration_error(

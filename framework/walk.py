@@ -168,7 +168,7 @@ class Walk:
                 return node
             type_node, type_path = node.value["type"], _join(path, "type")
         else:
-            message = f"must be one of {kind} (a type's name, or a map with `type`), not {_told(node)}"
+            message = f"must be one of {kind} (its name, or a map with `type`), not {_told(node)}"
             self._wrong("wrong-type", node, path, message, owner)
             return node
         definition = self._definition(kind, type_node, type_path)
@@ -288,8 +288,9 @@ class Walk:
     def finish(self) -> None:
         """Fill in the hints of unknown keys, which may point to any path that the whole walk has seen."""
         for problem, key, known in self._unknown:
-            near = words.nearest(key, known)
             elsewhere = [_join(path, key) for path, found in self.maps.items() if key in found.arguments]
+            simple = key.lower().replace("-", "_")
+            near = simple if simple in known else None if elsewhere else words.nearest(key, known)
             if near:
                 problem.hint = words.suggestion(near, known[near])
             elif elsewhere:
