@@ -74,7 +74,7 @@ def evaluate(
 
 
 def _reduce(tally: _Tally, batches: int, comm: Comm, device: torch.device) -> dict[str, float]:
-    states = {name: (metric.metric_state, metric.update_count) for name, metric in tally.metrics.items()}
+    states = {name: (_state(metric), metric.update_count) for name, metric in tally.metrics.items()}
     seen: list[tuple[list[str], Any]] = comm.gather_objects((tally.names, states))
     names = seen[0][0]  # rank 0 has the first batch
     total = torch.zeros(len(names) + 2, dtype=torch.float64, device=device)
@@ -88,6 +88,11 @@ def _reduce(tally: _Tally, batches: int, comm: Comm, device: torch.device) -> di
     values = {name: value / weight for name, value in zip(["loss", *names], sums, strict=True)}
     values.update(_merge(tally.metrics, [states for _, states in seen]))
     return tally.task.finish(values)
+
+
+def _state(metric: Any) -> dict[str, Any]:
+    """A metric's states, in lists of their own: `reset` empties those of the metric."""
+    return {key: list(value) if isinstance(value, list) else value for key, value in metric.metric_state.items()}
 
 
 def _merge(metrics: Mapping[str, Any], states: list[Mapping[str, Any]]) -> dict[str, float]:

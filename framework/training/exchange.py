@@ -114,7 +114,7 @@ class Flat(Exchange):
             self.gradient.div_(weight)
 
     def clip(self, limit: float) -> Tensor:
-        norm = torch.linalg.vector_norm(self.gradient)
+        norm: Tensor = torch.linalg.vector_norm(self.gradient)
         self.gradient.mul_((limit / (norm + 1e-6)).clamp_(max=1.0))
         return norm
 

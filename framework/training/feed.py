@@ -146,11 +146,12 @@ class _Keys:
 
     def __init__(self, feed: Feed, first: tuple[int, list[Tensor]]) -> None:
         self.feed, self.first = feed, first
+        self.rest = remaining(feed.order.at(feed.order.epoch, feed.order.offset))  # the feed moves on meanwhile
 
     def __iter__(self) -> Iterator[list[tuple[int, int]]]:
         epoch, parts = self.first
         yield from ([(epoch, number) for number in part.tolist()] for part in parts)
-        for epoch, ids in remaining(self.feed.order):
+        for epoch, ids in self.rest:
             yield from ([(epoch, number) for number in part.tolist()] for part in self.feed.parts(ids))
 
 

@@ -101,7 +101,6 @@ def micro_batches(ids: Tensor, accumulate: int) -> list[Tensor]:
 
 
 def remaining(order: Order) -> Iterator[tuple[int, Tensor]]:
-    """The batches from the position of `order` on, without end, leaving `order` itself where it is."""
-    ahead = order.at(order.epoch, order.offset)
+    """The batches from the position of `order` on, without end; moves it."""
     while True:
-        yield ahead.next()
+        yield order.next()

@@ -234,9 +234,9 @@ class Store:
                 found = (self._search(), None)
             except RunError as error:
                 found = (None, str(error))
-        path, error = self.comm.broadcast_object(found)
-        if error:
-            raise RunError("storage", error)
+        path, fault = self.comm.broadcast_object(found)
+        if fault:
+            raise RunError("storage", fault)
         return read(Path(path)) if path else None
 
     def _search(self) -> str | None:
