@@ -36,7 +36,7 @@ class LanguageModeling(Task):
         optimizer: {type: adamw, lr: 1e-3}
     """
 
-    reports: ClassVar[tuple[str, ...]] = ("loss", "accuracy", "perplexity", "bits")
+    reports: ClassVar[tuple[str, ...]] = ("loss", "accuracy", "perplexity", "bits_per_token")
 
     def __init__(self, vocab_size: Annotated[int, Range(ge=2, le=10**9), FromData("vocab_size")]) -> None:
         self.vocab_size = vocab_size
@@ -54,7 +54,7 @@ class LanguageModeling(Task):
     def finish(self, values: dict[str, float]) -> dict[str, float]:
         loss = values["loss"]
         perplexity = math.exp(loss) if loss < 700 else math.inf  # exp overflows beyond
-        return {**values, "perplexity": perplexity, "bits": loss / math.log(2)}
+        return {**values, "perplexity": perplexity, "bits_per_token": loss / math.log(2)}
 
     def check(self, facts: Mapping[str, Any], splits: Mapping[str, Split]) -> None:
         hint = "language modeling takes tokens: use a text data component"

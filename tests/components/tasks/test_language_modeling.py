@@ -33,7 +33,9 @@ def test_a_batch_of_padding_alone_weighs_nothing() -> None:
 
 def test_perplexity_and_bits_follow_from_the_mean_loss() -> None:
     finish = make("tasks/language_modeling", vocab_size=2).finish
-    assert finish({"loss": math.log(2)}) == pytest.approx({"loss": math.log(2), "perplexity": 2.0, "bits": 1.0})
+    assert finish({"loss": math.log(2)}) == pytest.approx(
+        {"loss": math.log(2), "perplexity": 2.0, "bits_per_token": 1.0}
+    )
     assert finish({"loss": 1000.0})["perplexity"] == math.inf
 
 
