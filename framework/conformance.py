@@ -84,12 +84,12 @@ class Example:
     """A component inside the recipe of its docstring, and all that this recipe builds, made at first use."""
 
     kind: str
-    type: str
+    type_: str
     folder: Path
 
     @property
     def cls(self) -> type[Component]:
-        return get(self.kind, self.type)
+        return get(self.kind, self.type_)
 
     @cached_property
     def text(self) -> str:
@@ -97,7 +97,7 @@ class Example:
 
     def recipe_with(self, *overrides: str) -> Any:
         """The checked recipe, with overrides. Raises RecipeError."""
-        path = self.folder / f"{self.kind}-{self.type}.yaml"
+        path = self.folder / f"{self.kind}-{self.type_}.yaml"
         path.write_text(f"recipe: 1\nname: example\n{self.text}\n", encoding="utf-8")
         return check(load(str(path), list(overrides)), catalogue.load())
 
@@ -110,8 +110,8 @@ class Example:
     @cached_property
     def path(self) -> str:
         """Where the component stands in its recipe, as in `optimizer.schedule`."""
-        found = next(_places(self.recipe, self.kind, self.type), None)
-        assert found is not None, f"the recipe in the docstring of {self.kind}/{self.type} does not use it"
+        found = next(_places(self.recipe, self.kind, self.type_), None)
+        assert found is not None, f"the recipe in the docstring of {self.kind}/{self.type_} does not use it"
         return found
 
     @property

@@ -22,7 +22,7 @@ class TextFile(Data):
     An example is x = tokens[s : s + context], y = tokens[s + 1 : s + context + 1], at every `stride`-th s. The text is
     cut once, in order: the training part first, then val, then test, so that no window reaches into another part.
     Without a path the text is the topics of Python's `help()`, about 460,000 characters that come with Python (and
-    differ a little between its versions).
+    differ a little between its versions). Its last twentieth repeats passages: prefer its val part to its test part.
 
     Args:
         path: a UTF-8 text file (any file for bytes); relative to the recipe; null takes Python's help topics
