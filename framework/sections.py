@@ -58,11 +58,16 @@ def _add_hint(section: str) -> str:
 
 
 def _excludes(root: Node, walk: Walk) -> None:
-    for first, second in EXCLUDES:
-        if first in root.value and second in root.value:
-            at = root.value[second].key_at
-            hint = "one recipe trains one thing: leave out one of them"
-            walk.problems.append(Problem("section", at, second, f"can't stand beside `{first}`", hint))
+    """Told at the section that was written later."""
+    beside: dict[str, list[str]] = {}
+    for pair in EXCLUDES:
+        if all(section in root.value for section in pair):
+            first, second = sorted(pair, key=lambda section: root.value[section].key_at)
+            beside.setdefault(second, []).append(first)
+    for section, others in beside.items():
+        message = f"can't stand beside {' and '.join(f'`{other}`' for other in others)}"
+        hint = "one recipe trains one thing: leave out one of them"
+        walk.problems.append(Problem("section", root.value[section].key_at, section, message, hint))
 
 
 def _length(root: Node, walk: Walk) -> None:
@@ -160,8 +165,8 @@ def _claims(root: Node, walk: Walk) -> None:
 
 
 def check_metric(node: Node, path: str, code: str, root: Node, walk: Walk) -> None:
-    """Tell a metric that this recipe can't report."""
-    if not isinstance(node.value, str):
+    """Tell a metric that this recipe can't report (unless it runs nothing, which has been told)."""
+    if not isinstance(node.value, str) or not any(section in root.value for section in RUNS):
         return
     found = metrics.mistake(node.value, root, walk)
     if found:

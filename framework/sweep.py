@@ -140,6 +140,7 @@ def _candidates(
     except Mistake as error:
         return [Problem("sweep", error.node.at, "", error.message, error.hint)]
     several = _name(form) in FINITE or isinstance(form.value, list)
+    told = set()  # one mistake per argument of a choice: the ends of an interval tend to share theirs
     for label, value in values:
         again = Walk(schema)
         changed = _changed(found, last, value)
@@ -151,8 +152,9 @@ def _candidates(
         path = f"{parent}.{last}".lstrip(".")
         for problem in again.problems:
             beside = problem.path != path and not problem.path.startswith(path + ".") and last != "type"
-            if beside or (problem.at, problem.message) in known:
-                continue  # told at its own place
+            if beside or (problem.at, problem.message) in known or (label, problem.path) in told:
+                continue  # what lies beside is told at its own place
+            told.add((label, problem.path))
             inside = problem.path[len(path) :].lstrip(".") if last != "type" else ""
             prefix = " ".join(filter(None, [f"choice {label}:" if several else "", inside]))
             problem.message = f"{prefix} {problem.message}".strip()
@@ -173,7 +175,7 @@ def _changed(found: Map, last: str, value: Node) -> Node:
     node = found.node
     old = node.value.get("type")
     if last == "type" and old is not None and old.value != value.value:
-        return Node({"type": value}, node.at, node.key_at)
+        return Node({"type": value}, value.at)
     return Node({**node.value, last: value}, node.at, node.key_at)
 
 

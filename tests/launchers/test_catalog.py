@@ -1,0 +1,382 @@
+"""The commands list, show, check, schema and new."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+import torch
+
+from raycipe.framework import catalogue, plugins, registry
+from raycipe.framework.contracts import KINDS
+from raycipe.framework.errors import RecipeError, RunError
+from raycipe.launchers import templates
+from raycipe.launchers.cli import raycipe
+
+Lab = Callable[..., Path]
+TOP = Path(__file__).parents[2]
+FLAT = '''
+@register
+class Flat(Schedule):
+    """The same rate throughout."""
+
+    def factor(self, step: int, total_steps: int) -> float:
+        return 1.0
+'''
+GOOD = """\
+recipe: 1
+name: a
+data: digits
+model: mlp
+task: classification
+optimizer: sgd
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+# ---------------------------------------------------------------------------------------------- list and show
+
+
+def test_list_prints_one_line_per_component(capsys: pytest.CaptureFixture[str]) -> None:
+    assert raycipe(["list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("optimizers/sgd") and line.endswith(".") for line in lines)
+    assert lines == sorted(lines)
+
+
+def test_list_can_show_one_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    assert raycipe(["list", "models"]) == 0
+    assert all(line.startswith("models/") for line in capsys.readouterr().out.splitlines())
+    assert raycipe(["list", "envs"]) == 0
+    assert capsys.readouterr().out == "no envs are installed\n"
+
+
+def test_list_of_an_unknown_kind_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert raycipe(["list", "model"]) == 2
+    assert capsys.readouterr().err == "error: no kind `model`\n    did you mean `models`?\n"
+
+
+def test_list_shows_a_broken_plugin_with_its_error(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = lab({"schedules/broken": "1 / 0", "schedules/flat": FLAT}, add=False)
+    assert raycipe(["list", "schedules", "--components", str(folder)]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "schedules/broken can't be imported: ZeroDivisionError: division by zero" in out
+    assert "schedules/flat The same rate throughout." in out
+
+
+def test_list_shows_a_plugin_whose_package_is_gone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = plugins.Root("gone_away", "", "plugin gone")
+    monkeypatch.setattr(plugins, "_installed", [plugins.roots()[0], gone])
+    assert raycipe(["list"]) == 0
+    assert capsys.readouterr().out.endswith("plugin gone: the package gone_away can't be found\n")
+
+
+def test_show_prints_arguments_ranges_meaning_and_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert raycipe(["show", "optimizers/sgd"]) == 0
+    out = capsys.readouterr().out
+    assert "a number, 0 <= momentum < 1, default 0" in out
+    assert "learning rate; the schedule scales it" in out
+    assert "recipe:\n  data: digits\n" in out
+    assert "reference:\n" in out
+
+
+def test_show_tells_what_a_measure_reports(capsys: pytest.CaptureFixture[str]) -> None:
+    assert raycipe(["show", "measures/calibration_error"]) == 0
+    assert "reports: measure/calibration_error/ece" in capsys.readouterr().out
+
+
+def test_show_prints_a_sections_keys(capsys: pytest.CaptureFixture[str]) -> None:
+    assert raycipe(["show", "train"]) == 0
+    out = capsys.readouterr().out
+    assert "batch_size" in out and "examples per optimizer step over all workers" in out
+    assert "patience: an integer" in out
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("optimizers/sdg", "did you mean `optimizers/sgd`?"),
+        ("sgd", "did you mean `optimizers/sgd`?"),
+        ("trian", "did you mean `train`?"),
+        ("%%%%%%", "see `raycipe list`"),
+    ],
+)
+def test_show_of_an_unknown_name_says_what_to_do(name: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert raycipe(["show", name]) == 2
+    assert capsys.readouterr().err == f"error: no component or section `{name}`\n    {hint}\n"
+
+
+def test_show_of_a_broken_plugin_tells_its_error(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = lab({"schedules/broken": "1 / 0"}, add=False)
+    assert raycipe(["show", "schedules/broken", "--components", str(folder)]) == 2
+    assert "can't be imported: ZeroDivisionError" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------------------------------------- check
+
+
+def test_check_takes_files_and_globs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "sub").mkdir()
+    for name in ("a.yaml", "b.yaml", "sub/c.yaml"):
+        (here / name).write_text(GOOD)
+    assert raycipe(["check", "a.yaml", "*.yaml"]) == 0
+    assert capsys.readouterr().out == "2 recipes checked, no mistakes\n"
+    assert raycipe(["check", "**/*.yaml"]) == 0
+    assert capsys.readouterr().out == "3 recipes checked, no mistakes\n"
+    assert raycipe(["check", "sub/c.yaml"]) == 0
+    assert capsys.readouterr().out == "1 recipe checked, no mistakes\n"
+
+
+def test_check_tells_every_mistake_of_every_file(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "a.yaml").write_text(GOOD + "train: {epoch: 1}\n")
+    (here / "b.yaml").write_text(GOOD + "seed: -1\n")
+    assert raycipe(["check", "a.yaml", "b.yaml", "none*.yaml"]) == 2
+    err = capsys.readouterr().err.splitlines()
+    assert err[0] == "a.yaml:7:9: train.epoch: unknown key of train"
+    assert err[2].startswith("b.yaml:7:7: seed: must be an integer >= 0")
+    assert err[4].startswith("none*.yaml: no such file")
+    assert err[-1] == "3 mistakes in 3 files"
+
+
+def test_check_speaks_json_to_tools(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "a.yaml").write_text(GOOD + "train: {epoch: 1}\n")
+    assert raycipe(["check", "a.yaml", "--format", "json"]) == 2
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (found["file"], found["line"], found["code"]) == ("a.yaml", 7, "unknown-key")
+    (here / "a.yaml").write_text(GOOD)
+    assert raycipe(["check", "a.yaml", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+def test_check_knows_own_components(here: Path, lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = lab({"schedules/flat": FLAT}, add=False)
+    (here / "a.yaml").write_text(GOOD.replace("optimizer: sgd", "optimizer: {type: sgd, schedule: flat}"))
+    assert raycipe(["check", "a.yaml"]) == 2
+    assert "no schedules/flat" in capsys.readouterr().err
+    assert raycipe(["check", "a.yaml", "--components", str(folder)]) == 0
+
+
+# ---------------------------------------------------------------------------------------------- plugins' schemas
+
+
+def test_the_second_look_at_own_components_imports_nothing(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab({"schedules/flat": FLAT})
+    first = catalogue.load()["$defs"]["schedules/flat"]
+
+    def fail(*a: Any) -> Any:
+        raise AssertionError("imported again")
+
+    monkeypatch.setattr(registry, "get", fail)
+    assert catalogue.load()["$defs"]["schedules/flat"] == first
+
+
+def test_a_changed_file_is_read_again(lab: Lab) -> None:
+    folder = lab({"schedules/flat": FLAT})
+    assert "extra" not in catalogue.load()["$defs"]["schedules/flat"]["properties"]
+    before = catalogue.fingerprint(str(folder))
+    lab({"schedules/_helper": ""}, add=False)
+    assert catalogue.fingerprint(str(folder)) != before, "a helper can change what a component declares"
+
+
+def test_schema_of_a_plugin_is_written_beside_its_kind_folders(
+    lab: Lab, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = lab({"schedules/flat": FLAT}, add=False)
+    assert raycipe(["schema", str(folder), "--write"]) == 0
+    assert capsys.readouterr().out == f"{folder}/schema.json\n"
+    found = json.loads((folder / "schema.json").read_text())
+    assert list(found["$defs"]) == ["schedules/flat"]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder.parent / "empty"))
+    assert catalogue.definitions(plugins.roots()[-1]) == found["$defs"]
+    assert not (folder.parent / "empty").exists(), "the plugin's own schema was fresh"
+    assert raycipe(["schema", str(folder)]) == 0
+    assert json.loads(capsys.readouterr().out) == found
+
+
+def test_schema_of_an_unknown_plugin_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert raycipe(["schema", "nowhere"]) == 2
+    assert capsys.readouterr().err.startswith("error: no plugin `nowhere`\n")
+
+
+def test_a_damaged_cache_is_made_anew(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = lab({"schedules/flat": FLAT})
+    first = catalogue.load()["$defs"]["schedules/flat"]
+    (file,) = (tmp_path / "cache" / "raycipe" / "schemas").iterdir()
+    assert file.stem == catalogue.fingerprint(str(folder))
+    file.write_text("{")
+    assert catalogue.load()["$defs"]["schedules/flat"] == first
+
+
+def test_a_cache_that_cannot_be_written_only_costs_time(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    lab({"schedules/flat": FLAT})
+    assert "schedules/flat" in catalogue.load()["$defs"]
+
+
+def test_one_type_in_two_places_names_both_files(lab: Lab) -> None:
+    first, second = lab({"schedules/flat": FLAT}, "one"), lab({"schedules/flat": FLAT}, "two")
+    with pytest.raises(RecipeError) as error:
+        catalogue.load()
+    assert f"{second}/schedules/flat.py: schedules/flat exists twice: also in {first}/schedules/flat.py" in str(
+        error.value
+    )
+
+
+def test_schema_prints_a_valid_schema_with_own_components(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = lab({"schedules/flat": FLAT}, add=False)
+    assert raycipe(["schema", "--components", str(folder)]) == 0
+    whole = json.loads(capsys.readouterr().out)
+    recipe = {"recipe": 1, "name": "a", "optimizer": {"type": "sgd", "schedule": "flat"}}
+    assert jsonschema_rs.validator_for(whole).is_valid(recipe)
+    assert raycipe(["schema"]) == 0
+    plain = json.loads(capsys.readouterr().out)
+    assert plugins.roots()[-1].folder == str(folder), "the folder stays for this process"
+    assert "schedules/flat" in plain["$defs"]
+
+
+def test_schema_prints_the_packaged_file_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert raycipe(["schema"]) == 0
+    assert capsys.readouterr().out == Path(catalogue.FILE).read_text(encoding="utf-8")
+
+
+# ---------------------------------------------------------------------------------------------- new
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_a_new_component_of_every_kind_is_accepted(
+    kind: str, here: Path, lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab({}, "my_lab", add=False)
+    folder = here.parent / "my_lab"
+    assert raycipe(["new", "component", f"{kind}/gated_thing", "--in", str(folder)]) == 0
+    assert capsys.readouterr().out.startswith(f"wrote {folder}/{kind}/gated_thing.py\n")
+    plugins.add_folder(str(folder))
+    assert registry.get(kind, "gated_thing").__name__ == "GatedThing"
+    found = catalogue.load()["$defs"][f"{kind}/gated_thing"]
+    assert "x-error" not in found
+    assert all(wanted.get("description") for name, wanted in found["properties"].items() if name != "type")
+
+
+def test_templates_are_formatted_and_every_kind_with_a_recipe_of_its_own_runs_in_one(here: Path, lab: Lab) -> None:
+    lab({}, "my_lab", add=False)
+    folder = here.parent / "my_lab"
+    for kind in templates.TEMPLATES:
+        raycipe(["new", "component", f"{kind}/mine", "--in", str(folder)])
+    plugins.add_folder(str(folder))
+    data = registry.make("data/mine")
+    splits = data.load(0)
+    batch = {name: tensor[:16] for name, tensor in splits["train"].tensors.items()}
+    model = registry.make("models/mine", facts=data.facts)
+    task = registry.make("tasks/mine")
+    optimizer = registry.make("optimizers/mine", params=model.parameters(), lr=0.01, schedule="mine")
+    first = float(task.loss(model, batch).value)
+    for _ in range(20):
+        optimizer.zero_grad()
+        task.loss(model, batch).value.backward()
+        optimizer.step()
+    assert float(task.loss(model, batch).value) < first
+    assert optimizer.schedule.factor(0, 10) == 1.0 and optimizer.schedule.factor(9, 10) == pytest.approx(0.01)
+    assert torch.equal(data.load(0)["train"].tensors["x"], splits["train"].tensors["x"])
+
+
+def test_a_method_that_is_to_be_written_says_so(here: Path, lab: Lab) -> None:
+    lab({}, "my_lab", add=False)
+    raycipe(["new", "component", "links/wire", "--in", str(here.parent / "my_lab")])
+    plugins.add_folder(str(here.parent / "my_lab"))
+    with pytest.raises(RunError, match="links/wire: `seconds` is not written yet"):
+        registry.make("links/wire").seconds(1, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("model/x", "no kind `model`: name a component as KIND/TYPE\n    did you mean `models/x`?"),
+        ("x", "no kind `x`: name a component as KIND/TYPE\n    kinds: agents, calibrations"),
+        ("models/My-Net", "`My-Net` can't be a type\n    up to 64 of a-z 0-9 _"),
+        ("models/class", "`class` can't be a type"),
+        ("models/", "`` can't be a type"),
+        ("models/../x", "`../x` can't be a type"),
+        ("models/mlp", "models/mlp exists already\n    see `raycipe show models/mlp`"),
+    ],
+)
+def test_a_new_component_needs_a_free_name(
+    name: str, message: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert raycipe(["new", "component", name]) == 2
+    assert message in capsys.readouterr().err
+    assert list(here.iterdir()) == []
+
+
+def test_new_never_writes_over_a_file(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "lab" / "models").mkdir(parents=True)
+    (here / "lab" / "models" / "x.py").write_text("mine")
+    (here / "x.yaml").write_text("mine")
+    assert raycipe(["new", "component", "models/x"]) == 2
+    assert raycipe(["new", "recipe", "x"]) == 2
+    assert capsys.readouterr().err.count("exists already") == 2
+    assert (here / "lab" / "models" / "x.py").read_text() == (here / "x.yaml").read_text() == "mine"
+
+
+def test_a_new_recipe_passes_the_checks_and_names_its_schema(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert raycipe(["new", "recipe", "mine"]) == 0
+    assert capsys.readouterr().out == "wrote mine.yaml\nrun it with: launch mine.yaml\n"
+    text = (here / "mine.yaml").read_text()
+    assert text.startswith("# yaml-language-server: $schema=.raycipe/schema.json\n")
+    assert json.loads((here / ".raycipe" / "schema.json").read_text())["title"] == "Raycipe recipe"
+    assert raycipe(["check", "mine.yaml"]) == 0
+
+
+def test_schema_refreshes_the_copy_beside_the_recipes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    raycipe(["new", "recipe", "mine"])
+    copy = here / ".raycipe" / "schema.json"
+    copy.write_text("old")
+    assert raycipe(["schema", "--write"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == str(copy)
+    assert copy.read_text() == Path(catalogue.FILE).read_text(encoding="utf-8")
+
+
+def test_a_new_recipe_inside_the_project_points_to_the_projects_schema(
+    monkeypatch: pytest.MonkeyPatch, here: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "raycipe" / "framework").mkdir(parents=True)
+    (tmp_path / "raycipe" / "recipes").mkdir()
+    schema = tmp_path / "raycipe" / "framework" / "schema.json"
+    schema.write_text(Path(catalogue.FILE).read_text(encoding="utf-8"))
+    monkeypatch.setattr(catalogue, "FILE", str(schema))
+    monkeypatch.chdir(tmp_path / "raycipe" / "recipes")
+    assert raycipe(["new", "recipe", "mine"]) == 0
+    text = Path("mine.yaml").read_text()
+    assert text.startswith("# yaml-language-server: $schema=../framework/schema.json\n")
+
+
+@pytest.mark.parametrize("name", ["Mine", "a/b", "", "a.", "../x"])
+def test_a_new_recipe_needs_a_recipes_name(name: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert raycipe(["new", "recipe", name]) == 2
+    assert f"`{name}` can't be a recipe's name" in capsys.readouterr().err
+    assert list(here.iterdir()) == []
+
+
+def test_contracts_are_read_without_importing_them() -> None:
+    for kind, contract in KINDS.items():
+        name, methods = templates._contract(kind)
+        assert name == contract.__name__
+        assert set(methods) == set(getattr(contract, "__abstractmethods__", ()))
+        ast.parse(templates.component(kind, "some_thing"))
