@@ -20,10 +20,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from raycipe.framework.splits import Batch as Batch
+from raycipe.framework.splits import MapSplit as MapSplit
+from raycipe.framework.splits import Split as Split
+from raycipe.framework.splits import StreamSplit as StreamSplit
+from raycipe.framework.splits import TensorSplit as TensorSplit
+
 if TYPE_CHECKING:
     from raycipe.framework.comm import Comm
-
-Batch = dict[str, Tensor]
 
 
 class Component:
@@ -37,62 +41,11 @@ class Component:
 # ---------------------------------------------------------------------------------------------- data
 
 
-class Split(ABC):
-    """Examples with the stable ids 0 .. len - 1."""
-
-    @abstractmethod
-    def __len__(self) -> int: ...
-
-
-class TensorSplit(Split):
-    """A split that fits in memory: tensors of equal first dimension, one per batch key (`id` is added by the feed)."""
-
-    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
-        lengths = {name: len(tensor) for name, tensor in tensors.items()}
-        if not lengths or len(set(lengths.values())) != 1:
-            raise ValueError(f"tensors: need one common number of examples, not {lengths}")
-        self.tensors = dict(tensors)
-
-    def __len__(self) -> int:
-        return len(next(iter(self.tensors.values())))
-
-
-class MapSplit(Split):
-    """A split read example by example: `dataset[epoch, id]` gives a dict of tensors without the example dimension.
-
-    Randomness of an example (augmentation) must come from a generator keyed by (seed, "augment", epoch, id).
-    """
-
-    def __init__(self, dataset: Any, length: int) -> None:
-        self.dataset = dataset
-        self.length = length
-
-    def __len__(self) -> int:
-        return self.length
-
-
-@dataclass(frozen=True)
-class StreamSplit(Split):
-    """A split larger than memory: files read in blocks of rows, by Ray Data in workers and by pyarrow in the driver.
-
-    `rows[i]` is the number of rows of `files[i]`; `decode` turns columns (numpy arrays of equal length) into a batch.
-    """
-
-    files: Sequence[str]
-    rows: Sequence[int]
-    format: str  # "parquet" or "csv"
-    columns: Sequence[str]
-    decode: Callable[[Mapping[str, np.ndarray]], Batch]
-
-    def __len__(self) -> int:
-        return sum(self.rows)
-
-
 class Data(Component, ABC):
     """Named splits of examples, and facts about them.
 
     `load` reads or makes everything, the same on every process, and returns at least `train`; `val` and `test` where
-    they exist. It also sets `facts`, which fill the `FromData` arguments of other components: `input_shape` (list of int,
+    they exist. It also sets `facts`, which fill the `FromData` arguments of others: `input_shape` (list of int,
     one example's), `num_features` (their product), `num_outputs` (classes or target dimensions), `num_classes`
     (classification only), `class_names`, `vocab_size`, `context_length`. Raises `RunError("data", ...)` for a missing,
     empty or malformed source, naming file and line or row.
