@@ -51,9 +51,13 @@ class FromData(NamedTuple):
 
 
 class InputFile(NamedTuple):
-    """A file to read, relative to the recipe that wrote it: `Annotated[str, InputFile()]`."""
+    """A file to read, relative to the recipe that wrote it: `Annotated[str, InputFile((".csv",))]`.
+
+    With `folder` the text may also name a folder, of which the component reads what has one of the suffixes.
+    """
 
     suffixes: tuple[str, ...] = ()
+    folder: bool = False
 
 
 class Default(NamedTuple):

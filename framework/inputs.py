@@ -22,7 +22,7 @@ class Inputs:
         self.relative: dict[str, str] = {}
 
     def find(self, node: Node, suffixes: list[str]) -> tuple[str, str]:
-        """(absolute path, "") of the file that a text names, or ("", what is wrong)."""
+        """(absolute path, "") of the file that a text names, or ("", what is wrong). The suffix `/` allows a folder."""
         text = node.value
         if "\0" in text or "://" in text:
             return "", f"must be a path to a file, not `{shown(text)}`"
@@ -32,9 +32,12 @@ class Inputs:
         root = next((root for root in self.roots if os.path.commonpath([root, path]) == root), None)
         if root is None:
             return "", f"`{shown(text)}` lies outside the project ({self.roots[-2]}): allow its folder with --data-root"
-        if suffixes and not path.endswith(tuple(suffixes)):
-            return "", f"must end in {' or '.join(suffixes)}, not `{shown(text)}`"
-        if not os.path.isfile(path):
+        is_folder = "/" in suffixes and os.path.isdir(path)
+        endings = [suffix for suffix in suffixes if suffix != "/"]
+        if endings and not is_folder and not path.endswith(tuple(endings)):
+            words = " or ".join(endings) + (" or name a folder" if "/" in suffixes else "")
+            return "", f"must end in {words}, not `{shown(text)}`"
+        if not is_folder and not os.path.isfile(path):
             return "", f"{'is a folder' if os.path.isdir(path) else 'no such file'}: `{shown(text)}` in {base}"
         self.relative[path] = os.path.relpath(path, root).replace(os.sep, "/")
         return path, ""

@@ -86,7 +86,7 @@ def _scalar(bare: type, words: tuple[Any, ...]) -> Json:
         elif isinstance(word, Pattern):
             found.update({"pattern": word.regex, "patternErrorMessage": f"must be {word.words}"})
         elif isinstance(word, InputFile):
-            found["x-file"] = list(word.suffixes)
+            found["x-file"] = [*word.suffixes, *(["/"] if word.folder else [])]
     return found
 
 

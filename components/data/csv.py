@@ -41,15 +41,15 @@ class Csv(Data):
 
     def __init__(
         self,
-        path: Annotated[str, InputFile((".csv",))],
+        path: Annotated[str, InputFile((".csv",), folder=True)],
         target: str | Annotated[list[str], Length(1, 1000)],
         features: Annotated[list[str], Length(1, 100000)] | None = None,
         target_type: Literal["auto", "class", "number"] = "auto",
         one_hot: bool = False,
         missing: Literal["error", "drop"] = "error",
         standardize: bool = True,
-        val: Fraction | Annotated[str, InputFile((".csv",))] = 0.1,
-        test: Fraction | Annotated[str, InputFile((".csv",))] = 0.2,
+        val: Fraction | Annotated[str, InputFile((".csv",), folder=True)] = 0.1,
+        test: Fraction | Annotated[str, InputFile((".csv",), folder=True)] = 0.2,
         split_seed: int | None = None,
         memory_limit_mb: Positive = 1000.0,
         separator: str = ",",

@@ -40,15 +40,15 @@ class Parquet(Data):
 
     def __init__(
         self,
-        path: Annotated[str, InputFile((".parquet",))],
+        path: Annotated[str, InputFile((".parquet",), folder=True)],
         target: str | Annotated[list[str], Length(1, 1000)],
         features: Annotated[list[str], Length(1, 100000)] | None = None,
         target_type: Literal["auto", "class", "number"] = "auto",
         one_hot: bool = False,
         missing: Literal["error", "drop"] = "error",
         standardize: bool = True,
-        val: Fraction | Annotated[str, InputFile((".parquet",))] = 0.1,
-        test: Fraction | Annotated[str, InputFile((".parquet",))] = 0.2,
+        val: Fraction | Annotated[str, InputFile((".parquet",), folder=True)] = 0.1,
+        test: Fraction | Annotated[str, InputFile((".parquet",), folder=True)] = 0.2,
         split_seed: int | None = None,
         memory_limit_mb: Positive = 1000.0,
     ) -> None:
