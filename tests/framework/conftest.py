@@ -9,8 +9,12 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import settings
 
 from raycipe.framework import reader
+
+settings.register_profile("framework", derandomize=True, deadline=None)
+settings.load_profile("framework")
 
 _watching: list[list[str]] = []
 

@@ -140,7 +140,7 @@ def outcome(words: list[str]) -> str:
     return "wrong" if problems else str(plain(root))
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(WORDS, st.randoms(use_true_random=False))
 def test_overrides_do_not_depend_on_their_order(words: list[str], shuffle: random.Random) -> None:
     other = list(words)

@@ -299,7 +299,7 @@ FRAGMENTS = st.lists(
 ).map(lambda parts: "".join(parts).encode())
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.one_of(st.binary(max_size=200), st.text(max_size=200).map(str.encode), FRAGMENTS))
 @example(b"a: {b: [c, *d")
 @example(b"\xff\xfea\x00")
@@ -313,7 +313,7 @@ def test_any_bytes_are_a_tree_or_located_mistakes(content: bytes) -> None:
     assert time.process_time() - started < 1
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(FRAGMENTS)
 def test_reading_opens_no_file_no_socket_and_no_process(watch: Any, content: bytes) -> None:
     with watch() as seen:
