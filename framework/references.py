@@ -128,7 +128,7 @@ class _Resolver:
             return result
         except _Wrong as wrong:
             if wrong.message:
-                self._problems.append(Problem("reference", node.at, _told_path(node, path), wrong.message, wrong.hint))
+                self._problems.append(Problem("reference", node.at, path, wrong.message, wrong.hint))
             return _Result(node, failed=True)
 
     def _alone(self, node: Node, name: str, path: str, level: int) -> _Result:
@@ -217,9 +217,7 @@ class _Resolver:
         return " -> ".join([start, *names, start])
 
     def _too_large(self, code: str, node: Node, path: str, message: str) -> _TooLarge:
-        return _TooLarge(
-            Problem(code, node.at, _told_path(node, path), message, "references may have made it so large")
-        )
+        return _TooLarge(Problem(code, node.at, path, message, "references may have made it so large"))
 
 
 def _swept(root: Node) -> list[tuple[str, ...]]:
@@ -245,7 +243,3 @@ def _known_there(node: Node, above: str, part: str) -> str:
     if isinstance(node.value, list):
         return f"`{above}` is a list of {len(node.value)}"
     return f"`{above}` is {told(node.value)}"
-
-
-def _told_path(node: Node, path: str) -> str:
-    return f"profiles.{node.origin.removeprefix('profile ')}.{path}" if node.origin.startswith("profile ") else path

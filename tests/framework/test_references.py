@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 import time
 from typing import Any
 
@@ -159,12 +158,6 @@ def test_a_wrong_reference_stays_in_the_tree_as_it_was() -> None:
     assert [problem.code for problem in problems] == ["reference"]
     assert plain(root) == {"a": "${nope}", "b": 1, "c": 1}
     assert has_reference(root.value["a"])
-
-
-def test_a_reference_of_a_profile_is_reported_as_lying_there() -> None:
-    low, high = read_text("o: 1", "r"), read_text("o: {lr: '${x}'}", "r")
-    with pytest.raises(RecipeError, match=re.escape("r:1:9: profiles.big.o.lr: no value `x`")):
-        resolve(lay(low, from_layer(high, "profile big")))
 
 
 def chain(length: int, backwards: bool) -> str:
