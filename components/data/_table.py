@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,9 +140,13 @@ class Table:
             for file in group:
                 rows[file] = 0
                 for columns in read_batches(file, self.format, names):
-                    start = rows[file] + 1
-                    yield Chunk(columns, split == "train", lambda i, file=file, start=start: (file, start + i))
+                    yield Chunk(columns, split == "train", _counter(file, rows[file] + 1))
                     rows[file] += len(columns[names[0]])
+
+
+def _counter(file: str, first: int) -> Callable[[int], tuple[str, int]]:
+    """Tells file and row of the i-th row after `first`."""
+    return lambda i: (file, first + i)
 
 
 def _take(part: Rows, index: np.ndarray) -> Rows:

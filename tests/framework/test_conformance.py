@@ -186,3 +186,9 @@ def test_a_broken_promise_is_found_and_named(
 def test_an_unknown_package_is_told_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match=r"^package: no components come from `nowhere`; known: raycipe\.components"):
         conformance.cases("nowhere")
+
+
+def test_one_component_is_checked_by_name(broken: object) -> None:
+    conformance.check_component("schedules/cosine")
+    with pytest.raises(AssertionError, match=r"^tasks/total: loss_and_scores_add_up_over_batches: the loss is no mean"):
+        conformance.check_component("tasks/total")

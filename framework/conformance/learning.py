@@ -1,26 +1,18 @@
-"""The part of the conformance battery that differs by kind: what a contract promises, tried out."""
+"""Promises of data, models and tasks."""
 
 from __future__ import annotations
 
-import copy
-import io
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from raycipe.framework.comm import LocalComm
-from raycipe.framework.contracts import Batch, Optimizer, OptimizerRun, Split, TensorSplit, Trained
+from raycipe.framework.conformance.example import Example, cast
+from raycipe.framework.contracts import Batch, Split, TensorSplit
 from raycipe.framework.registry import build
 
-if TYPE_CHECKING:
-    from raycipe.framework.conformance import Example
-
 SPLITS = {"train", "val", "test"}
-STEPS = 3
 MAX_SHARED = 0.1  # share of examples that may occur in two splits: real data repeat themselves, texts most of all
 
 # ---------------------------------------------------------------------------------------------- data
@@ -106,7 +98,7 @@ def every_parameter_gets_a_gradient(example: Example) -> None:
     """In float32 and in float64: a parameter without one breaks data-parallel training."""
     for dtype in (torch.float32, torch.float64):
         model = example.model().to(dtype)
-        batch = _cast(example.batch(), dtype)
+        batch = cast(example.batch(), dtype)
         loss = example.task().loss(model, batch)
         assert loss.value.dim() == 0 and bool(torch.isfinite(loss.value)), f"the loss is {loss.value}"
         loss.value.backward()  # type: ignore[no-untyped-call]
@@ -117,7 +109,7 @@ def every_parameter_gets_a_gradient(example: Example) -> None:
 def evaluation_treats_examples_alone(example: Example) -> None:
     """One row per example, which does not depend on the rest of the batch, on a repetition, or on random numbers."""
     model = example.model().double().eval()
-    x = _cast(example.batch(), torch.float64)["x"]
+    x = cast(example.batch(), torch.float64)["x"]
     state = torch.get_rng_state()
     with torch.no_grad():
         together, again = model(x), model(x)
@@ -142,7 +134,7 @@ def weights_survive_safetensors(example: Example) -> None:
 def loss_and_scores_add_up_over_batches(example: Example) -> None:
     """A mean and sums over units: two halves together give the whole, so that workers may share a batch."""
     task, model = example.task(), example.model().double().eval()
-    batch = _cast(example.batch(), torch.float64)
+    batch = cast(example.batch(), torch.float64)
     cut = len(batch["x"]) // 3
     halves = [{key: v[:cut] for key, v in batch.items()}, {key: v[cut:] for key, v in batch.items()}]
     before = {key: values.clone() for key, values in batch.items()}
@@ -186,140 +178,12 @@ def _weight(weight: Tensor | None, batch: Batch) -> float:
     return float(len(batch["x"])) if weight is None else float(weight)
 
 
-def _cast(batch: Batch, dtype: torch.dtype) -> Batch:
-    return {key: values.to(dtype) if values.is_floating_point() else values for key, values in batch.items()}
-
-
-# ---------------------------------------------------------------------------------------------- optimizers
-
-
-class _Run:
-    """A few steps on one batch, as the training loop takes them."""
-
-    def __init__(self, example: Example, dtype: torch.dtype = torch.float32) -> None:
-        self.task, self.model = example.task(), example.model().to(dtype)
-        self.batch = _cast(example.batch(), dtype)
-        self.optimizer = example.optimizer(self.model)
-        self.optimizer.prepare(OptimizerRun(total_steps=100, comm=LocalComm(), seed=0, evaluate=self.loss))
-
-    def loss(self) -> Tensor:
-        self.optimizer.zero_grad()
-        value = self.task.loss(self.model, self.batch).value
-        value.backward()  # type: ignore[no-untyped-call]
-        return value.detach()
-
-    def steps(self, count: int) -> list[float]:
-        losses = []
-        for _ in range(count):
-            losses.append(float(self.loss()))
-            self.optimizer.step()
-        return losses
-
-
-def steps_lower_the_loss(example: Example) -> None:
-    """On one batch, in float32 and in float64."""
-    for dtype in (torch.float32, torch.float64):
-        losses = _Run(example, dtype).steps(30)
-        assert all(map(math.isfinite, losses)) and losses[-1] < losses[0], f"{dtype}: {losses[0]} -> {losses[-1]}"
-
-
-def restored_state_continues_bit_for_bit(example: Example) -> None:
-    """State goes through torch.save and a load that executes nothing; then all later steps are equal."""
-    unbroken, resumed = _Run(example), _Run(example)
-    unbroken.steps(STEPS)
-    parts = [unbroken.model.state_dict(), unbroken.optimizer.state_dict(), unbroken.optimizer.rank_state_dict()]
-    weights, common, mine = _through_file(parts)
-    resumed.model.load_state_dict(weights)
-    resumed.optimizer.load_state_dict(common)
-    resumed.optimizer.load_rank_state(mine, [mine])
-    assert unbroken.steps(STEPS) == resumed.steps(STEPS), "losses differ after a restore"
-    for a, b in zip(unbroken.model.parameters(), resumed.model.parameters(), strict=True):
-        assert torch.equal(a, b), "weights differ after a restore"
-
-
-def consensus_gives_weights_back(example: Example) -> None:
-    run = _Run(example)
-    run.steps(STEPS)
-    before = copy.deepcopy(run.model.state_dict())
-    with run.optimizer.consensus():
-        pass
-    assert all(torch.equal(before[name], values) for name, values in run.model.state_dict().items())
-
-
-def parameters_may_be_a_generator_or_groups(example: Example) -> None:
-    model = example.model()
-    groups: list[Any] = [{"params": [p], "lr": 0.125} for p in model.parameters()]
-    for params in (iter(list(model.parameters())), groups):
-        optimizer: Optimizer = build(example.recipe["optimizer"], "optimizers", "optimizer", {"params": params})
-        count = sum(len(group["params"]) for group in optimizer.param_groups)
-        assert count == len(list(model.parameters())), "some parameters were lost"
-    assert all(group["lr"] == 0.125 for group in optimizer.param_groups), "a group's own lr is ignored"
-
-
-def _through_file(value: Any) -> Any:
-    file = io.BytesIO()
-    torch.save(value, file)
-    file.seek(0)
-    return torch.load(file, weights_only=True)
-
-
-# ---------------------------------------------------------------------------------------------- schedules, measures
-
-
-def factor_is_pure_and_finite(example: Example) -> None:
-    """Equal in any order of calls, never negative, for runs of any length."""
-    schedule = example.make()
-    for total in (1, 2, 7, 1000):
-        steps = range(min(total, 1000))
-        forward = [schedule.factor(step, total) for step in steps]
-        backward = [schedule.factor(step, total) for step in reversed(steps)][::-1]
-        assert forward == backward, "the factor depends on earlier calls"
-        assert all(isinstance(f, (int, float)) and math.isfinite(f) and f >= 0 for f in forward), f"{total}: {forward}"
-        assert max(forward) > 0, f"a run of {total} steps would learn nothing"
-
-
-def measure_leaves_everything_as_it_was(example: Example) -> None:
-    """Weights, modes and random state untouched; equal at a second call; finite values under declared names."""
-    model, start = example.model().eval(), example.model(9)
-    trained = Trained(
-        recipe=example.recipe,
-        splits=example.splits,
-        facts=example.facts,
-        model=model,
-        initial_model=lambda: copy.deepcopy(start),
-        task=example.task(),
-    )
-    before, state = copy.deepcopy(model.state_dict()), torch.get_rng_state()
-    found = example.make().measure(trained)
-    assert torch.equal(state, torch.get_rng_state()), "draws global random numbers"
-    assert not model.training and all(torch.equal(before[k], v) for k, v in model.state_dict().items()), "model changed"
-    trained.cache.clear()
-    assert example.make().measure(trained).values == found.values, "a second measurement differs"
-    assert found.values and all(isinstance(v, float) and math.isfinite(v) for v in found.values.values()), found.values
-    reports = getattr(example.cls, "reports", ())
-    assert not reports or set(found.values) <= set(reports), f"{sorted(set(found.values) - set(reports))} not declared"
-    for rows in found.tables.values():
-        assert all(row.keys() == rows[0].keys() for row in rows), "rows of one table have different columns"
-    for draw in found.figures.values():
-        draw().savefig(io.BytesIO(), format="png")
-
-
-CHECKS: dict[str, tuple[Callable[[Example], None], ...]] = {
-    "data": (same_seed_gives_the_same_splits, splits_share_no_example, facts_are_true),
-    "models": (
-        builds_on_the_meta_device,
-        same_seed_gives_the_same_weights,
-        every_parameter_gets_a_gradient,
-        evaluation_treats_examples_alone,
-        weights_survive_safetensors,
-    ),
-    "tasks": (loss_and_scores_add_up_over_batches, reported_names_are_declared, own_data_pass_the_task_check),
-    "optimizers": (
-        steps_lower_the_loss,
-        restored_state_continues_bit_for_bit,
-        consensus_gives_weights_back,
-        parameters_may_be_a_generator_or_groups,
-    ),
-    "schedules": (factor_is_pure_and_finite,),
-    "measures": (measure_leaves_everything_as_it_was,),
-}
+DATA = (same_seed_gives_the_same_splits, splits_share_no_example, facts_are_true)
+MODELS = (
+    builds_on_the_meta_device,
+    same_seed_gives_the_same_weights,
+    every_parameter_gets_a_gradient,
+    evaluation_treats_examples_alone,
+    weights_survive_safetensors,
+)
+TASKS = (loss_and_scores_add_up_over_batches, reported_names_are_declared, own_data_pass_the_task_check)

@@ -1,0 +1,141 @@
+"""Promises of optimizers, schedules and measures."""
+
+from __future__ import annotations
+
+import copy
+import io
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from raycipe.framework.comm import LocalComm
+from raycipe.framework.conformance.example import Example, cast
+from raycipe.framework.contracts import Optimizer, OptimizerRun, Trained
+from raycipe.framework.registry import build
+
+STEPS = 3
+
+# ---------------------------------------------------------------------------------------------- optimizers
+
+
+class _Run:
+    """A few steps on one batch, as the training loop takes them."""
+
+    def __init__(self, example: Example, dtype: torch.dtype = torch.float32) -> None:
+        self.task, self.model = example.task(), example.model().to(dtype)
+        self.batch = cast(example.batch(), dtype)
+        self.optimizer = example.optimizer(self.model)
+        self.optimizer.prepare(OptimizerRun(total_steps=100, comm=LocalComm(), seed=0, evaluate=self.loss))
+
+    def loss(self) -> Tensor:
+        self.optimizer.zero_grad()
+        value = self.task.loss(self.model, self.batch).value
+        value.backward()  # type: ignore[no-untyped-call]
+        return value.detach()
+
+    def steps(self, count: int) -> list[float]:
+        losses = []
+        for _ in range(count):
+            losses.append(float(self.loss()))
+            self.optimizer.step()
+        return losses
+
+
+def steps_lower_the_loss(example: Example) -> None:
+    """On one batch, in float32 and in float64."""
+    for dtype in (torch.float32, torch.float64):
+        losses = _Run(example, dtype).steps(30)
+        assert all(map(math.isfinite, losses)) and losses[-1] < losses[0], f"{dtype}: {losses[0]} -> {losses[-1]}"
+
+
+def restored_state_continues_bit_for_bit(example: Example) -> None:
+    """State goes through torch.save and a load that executes nothing; then all later steps are equal."""
+    unbroken, resumed = _Run(example), _Run(example)
+    unbroken.steps(STEPS)
+    parts = [unbroken.model.state_dict(), unbroken.optimizer.state_dict(), unbroken.optimizer.rank_state_dict()]
+    weights, common, mine = _through_file(parts)
+    resumed.model.load_state_dict(weights)
+    resumed.optimizer.load_state_dict(common)
+    resumed.optimizer.load_rank_state(mine, [mine])
+    assert unbroken.steps(STEPS) == resumed.steps(STEPS), "losses differ after a restore"
+    for a, b in zip(unbroken.model.parameters(), resumed.model.parameters(), strict=True):
+        assert torch.equal(a, b), "weights differ after a restore"
+
+
+def consensus_gives_weights_back(example: Example) -> None:
+    run = _Run(example)
+    run.steps(STEPS)
+    before = copy.deepcopy(run.model.state_dict())
+    with run.optimizer.consensus():
+        pass
+    assert all(torch.equal(before[name], values) for name, values in run.model.state_dict().items())
+
+
+def parameters_may_be_a_generator_or_groups(example: Example) -> None:
+    model = example.model()
+    groups: list[Any] = [{"params": [p], "lr": 0.125} for p in model.parameters()]
+    for params in (iter(list(model.parameters())), groups):
+        optimizer: Optimizer = build(example.recipe["optimizer"], "optimizers", "optimizer", {"params": params})
+        count = sum(len(group["params"]) for group in optimizer.param_groups)
+        assert count == len(list(model.parameters())), "some parameters were lost"
+    assert all(group["lr"] == 0.125 for group in optimizer.param_groups), "a group's own lr is ignored"
+
+
+def _through_file(value: Any) -> Any:
+    file = io.BytesIO()
+    torch.save(value, file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)
+
+
+# ---------------------------------------------------------------------------------------------- schedules, measures
+
+
+def factor_is_pure_and_finite(example: Example) -> None:
+    """Equal in any order of calls, never negative, for runs of any length."""
+    schedule = example.make()
+    for total in (1, 2, 7, 1000):
+        steps = range(min(total, 1000))
+        forward = [schedule.factor(step, total) for step in steps]
+        backward = [schedule.factor(step, total) for step in reversed(steps)][::-1]
+        assert forward == backward, "the factor depends on earlier calls"
+        assert all(isinstance(f, (int, float)) and math.isfinite(f) and f >= 0 for f in forward), f"{total}: {forward}"
+        assert max(forward) > 0, f"a run of {total} steps would learn nothing"
+
+
+def measure_leaves_everything_as_it_was(example: Example) -> None:
+    """Weights, modes and random state untouched; equal at a second call; finite values under declared names."""
+    model, start = example.model().eval(), example.model(9)
+    trained = Trained(
+        recipe=example.recipe,
+        splits=example.splits,
+        facts=example.facts,
+        model=model,
+        initial_model=lambda: copy.deepcopy(start),
+        task=example.task(),
+    )
+    before, state = copy.deepcopy(model.state_dict()), torch.get_rng_state()
+    found = example.make().measure(trained)
+    assert torch.equal(state, torch.get_rng_state()), "draws global random numbers"
+    assert not model.training and all(torch.equal(before[k], v) for k, v in model.state_dict().items()), "model changed"
+    trained.cache.clear()
+    assert example.make().measure(trained).values == found.values, "a second measurement differs"
+    assert found.values and all(isinstance(v, float) and math.isfinite(v) for v in found.values.values()), found.values
+    reports = getattr(example.cls, "reports", ())
+    assert not reports or set(found.values) <= set(reports), f"{sorted(set(found.values) - set(reports))} not declared"
+    for rows in found.tables.values():
+        assert all(row.keys() == rows[0].keys() for row in rows), "rows of one table have different columns"
+    for draw in found.figures.values():
+        draw().savefig(io.BytesIO(), format="png")
+
+
+OPTIMIZERS = (
+    steps_lower_the_loss,
+    restored_state_continues_bit_for_bit,
+    consensus_gives_weights_back,
+    parameters_may_be_a_generator_or_groups,
+)
+SCHEDULES = (factor_is_pure_and_finite,)
+MEASURES = (measure_leaves_everything_as_it_was,)

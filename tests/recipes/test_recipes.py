@@ -1,0 +1,53 @@
+"""Every recipe of the project: valid with each profile, runs in seconds with `smoke`, keeps its claim at full size."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from raycipe.framework import catalogue
+from raycipe.framework.check import check
+from raycipe.framework.recipe import load
+from raycipe.launchers import cli
+
+FOLDER = Path(__file__).parents[2] / "recipes"
+RECIPES = sorted(FOLDER.rglob("*.yaml"))
+every_recipe = pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.relative_to(FOLDER).as_posix())
+
+
+def result(storage: Path) -> dict[str, Any]:
+    (found,) = storage.glob("*/*/result.json")
+    outcome: dict[str, Any] = json.loads(found.read_text())
+    return outcome
+
+
+@every_recipe
+def test_a_recipe_is_valid_with_each_profile(path: Path) -> None:
+    assert check(load(str(path)), catalogue.load()).name == path.stem
+
+
+@every_recipe
+def test_a_recipe_tells_how_to_run_it_and_claims_something(path: Path) -> None:
+    text = path.read_text()
+    assert f"launch recipes/{path.relative_to(FOLDER).as_posix()}" in text
+    assert re.search(r"(?m)^expect:", text) and re.search(r"(?m)^  smoke:", text)
+
+
+@every_recipe
+def test_a_recipe_runs_in_its_smallest_size(path: Path, tmp_path: Path) -> None:
+    words = [str(path), "--profile", "smoke", "resources.num_workers=0", "--storage", str(tmp_path), "-q"]
+    assert cli.launch(words) == 0
+    found = result(tmp_path)
+    assert found["status"] == "done" and not found["skipped"]
+    assert [claim["verdict"] for claim in found["expect"]] == ["skipped"] * len(found["expect"]) != []
+
+
+@pytest.mark.slow
+@every_recipe
+def test_a_recipe_keeps_its_claim_at_full_size(path: Path, tmp_path: Path) -> None:
+    assert cli.launch([str(path), "resources.num_workers=0", "--storage", str(tmp_path), "-q"]) == 0
+    assert all(claim["verdict"] == "met" for claim in result(tmp_path)["expect"])
