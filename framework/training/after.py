@@ -1,0 +1,73 @@
+"""The end of a complete run: its measures, on rank 0."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from torch import nn
+
+from raycipe.framework.contracts import Trained
+from raycipe.framework.measuring import run_measures
+from raycipe.framework.training.evaluate import agreed_buffers
+from raycipe.framework.training.state import load_weights
+from raycipe.framework.training.store import read
+
+if TYPE_CHECKING:
+    from raycipe.framework.training.session import Session
+
+
+def measure(session: Session) -> None:
+    """Run the recipe's measures on the final weights and add what they found to the summary; all ranks call it."""
+    if not session.plan.recipe.get("measures"):
+        return
+    model = _final_model(session)
+    if session.comm.rank != 0:
+        return
+    findings = run_measures(trained(session, model), session.plan.recipe, session.run_dir, print)
+    session.summary.skipped, session.summary.artifacts = findings.skipped, findings.artifacts
+    session.summary.final.update(findings.values)
+    if findings.values:
+        session.row(findings.values)
+
+
+def _final_model(session: Session) -> nn.Module:
+    """The evaluated weights in a model of their own: whole, not compiled, in eval mode."""
+    average = session.average
+    source = average.model if average is not None and session.settings.evaluate_weights == "ema" else session.model
+    final = session.initial_model()
+    with session.optimizer.consensus(), agreed_buffers(source, session.comm):
+        if session.sharded:
+            from raycipe.framework.training.sharded import whole_model
+
+            tensors = whole_model(session, source)
+            if session.comm.rank == 0:
+                load_weights(final, tensors, {}, "the trained model")
+        else:
+            final.load_state_dict(source.state_dict())
+    return final.eval()
+
+
+def trained(session: Session, model: nn.Module) -> Trained:
+    """What measures and editors get to see."""
+    return Trained(
+        recipe=session.plan.recipe,
+        splits=session.splits,
+        facts=session.data.facts,
+        model=model,
+        initial_model=session.initial_model,
+        task=session.task,
+        checkpoints=[(step, _loader(session, step)) for step in session.store.steps()],
+        device=session.device,
+        seed=session.seed,
+    )
+
+
+def _loader(session: Session, step: int) -> Callable[[], nn.Module]:
+    def load() -> nn.Module:
+        checkpoint = read(session.store.folder / f"step-{step:08d}")
+        model = session.initial_model()
+        load_weights(model, checkpoint.tensors("model.safetensors"), checkpoint.manifest["tied"], str(checkpoint.path))
+        return model.eval()
+
+    return load

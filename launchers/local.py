@@ -1,0 +1,44 @@
+"""`num_workers: 0`: the loop in this process, without Ray. For tests, debugging and sweeps of small models."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from raycipe.framework.errors import RunError
+from raycipe.launchers.progress import Follower
+from raycipe.launchers.stopping import graceful
+
+
+def run_here(
+    config: Mapping[str, Any], prepare: Callable[[], None], follower: Follower, on_info: Callable[[str], None]
+) -> dict[str, Any]:
+    """Train in this process."""
+    prepare()
+    from raycipe.framework.comm import LocalComm
+    from raycipe.launchers.train import work
+
+    ended = threading.Event()
+    device = _device(config["recipe"])
+    with graceful(config["run_dir"], on_info):
+        thread = follower.follow(ended)
+        try:
+            return work(config, LocalComm(), device)
+        finally:
+            ended.set()
+            thread.join()
+
+
+def _device(recipe: Mapping[str, Any]) -> str:
+    import torch
+
+    gpus = (recipe.get("resources") or {}).get("gpus_per_worker") or 0
+    if gpus and not torch.cuda.is_available():
+        raise RunError(
+            "resources",
+            f"the recipe asks for {gpus:g} GPUs per worker, and torch sees none here",
+            "set resources.gpus_per_worker=0 to train on the CPU",
+            "resources.gpus_per_worker",
+        )
+    return "cuda:0" if gpus else "cpu"

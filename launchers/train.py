@@ -1,0 +1,164 @@
+"""Runs a recipe with task, model and optimizer: in this process (`num_workers: 0`), or with Ray Train.
+
+Only light imports stand at the top: Ray's workers import this module before anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from raycipe.framework.errors import RecipeError, RunError
+from raycipe.framework.training.signals import progress_file, stop_file
+
+Progress = Callable[[dict[str, Any]], None]
+Say = Callable[[str], None]
+
+
+def run(
+    recipe: Mapping[str, Any],
+    run_dir: str,
+    *,
+    resume: bool,
+    roots: Sequence[Any] = (),
+    progress: Progress = lambda row: None,
+    on_info: Say = lambda text: None,
+    prepare: Callable[[], None] = lambda: None,
+    insecure: bool = False,
+    verbose: bool = False,
+    dashboard: bool = False,
+) -> dict[str, Any]:
+    """Train and measure; gives the launcher's part of result.json, whose `error` tells of a failed run.
+
+    Args:
+        recipe: resolved, plain data.
+        run_dir: the run's folder; every worker must see it.
+        resume: go on from the newest checkpoint.
+        roots: where components come from, for workers.
+        progress: called at most four times a second with `step`, `total_steps`, `epoch`, rate, time left and metrics.
+        on_info: lines for people: warnings, restarts, how to stop.
+        prepare: constructs everything once and prints the plan; runs while Ray starts. Its RecipeError passes through.
+        insecure: allow Ray without token authentication.
+        verbose: Ray's own output to the terminal instead of log.txt.
+        dashboard: start Ray's dashboard.
+    """
+    from raycipe.launchers.progress import Follower
+
+    stop_file(run_dir).unlink(missing_ok=True)
+    progress_file(run_dir).unlink(missing_ok=True)
+    outcome = _empty_outcome()
+    follower = Follower(run_dir, progress, on_info)
+    try:
+        config = {
+            "recipe": dict(recipe),
+            "run_dir": run_dir,
+            "resume": resume,
+            "start_dir": _start_dir(recipe, run_dir),
+            "roots": [tuple(root) for root in roots],
+        }
+        if _workers(recipe) == 0:
+            from raycipe.launchers.local import run_here
+
+            outcome.update(run_here(config, prepare, follower, on_info))
+        else:
+            from raycipe.launchers.cluster import run_on_ray
+
+            outcome.update(run_on_ray(config, prepare, follower, on_info, insecure, verbose, dashboard))
+    except RecipeError:
+        raise
+    except KeyboardInterrupt:
+        outcome["status"] = "interrupted"
+    except Exception as error:  # noqa: BLE001 - whatever failed: the run folder must tell it
+        outcome.update(status="failed", error=describe(error, run_dir))
+    follower.last()
+    if outcome["status"] != "done":
+        _fill_from_folder(outcome, run_dir)
+    return outcome
+
+
+def _empty_outcome() -> dict[str, Any]:
+    return {
+        "status": "done",
+        "stopped": None,
+        "final": {},
+        "best": {},
+        "steps": None,
+        "epochs": None,
+        "examples": None,
+        "bytes_sent": None,
+        "checkpoints": [],
+        "skipped": [],
+        "artifacts": [],
+        "warnings": [],
+        "error": None,
+        "ray": None,
+    }
+
+
+def _workers(recipe: Mapping[str, Any]) -> Any:
+    return (recipe.get("resources") or {}).get("num_workers", 1)
+
+
+def _start_dir(recipe: Mapping[str, Any], run_dir: str) -> str | None:
+    """The folder of the run that `start` names: a path, or an id or name under the same storage."""
+    start = recipe.get("start")
+    if not start:
+        return None
+    from raycipe.framework.runs import find
+
+    name = start["run"] if isinstance(start, Mapping) else start
+    return str(find(name, Path(run_dir).absolute().parent.parent).path)
+
+
+def describe(error: BaseException, run_dir: str) -> dict[str, Any]:
+    """An exception as the `error` of result.json; what nobody expected goes to log.txt with its traceback."""
+    if isinstance(error, RunError):
+        return {"type": error.kind, "message": str(error), "where": error.where, "step": error.step, "trial": None}
+    import traceback
+
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    with (Path(run_dir) / "log.txt").open("a", encoding="utf-8") as log:
+        log.write(text)
+    notes = "".join(f"\n    {note}" for note in getattr(error, "__notes__", []))
+    frame = _last_frame(error)
+    message = f"{type(error).__name__}: {error}{notes}{frame}"
+    return {"type": type(error).__name__, "message": message, "where": None, "step": None, "trial": None}
+
+
+def _last_frame(error: BaseException) -> str:
+    import traceback
+
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"\n    in {frames[-1].filename}:{frames[-1].lineno}, {frames[-1].name}" if frames else ""
+
+
+def _fill_from_folder(outcome: dict[str, Any], run_dir: str) -> None:
+    """What an interrupted or failed run left behind."""
+    from raycipe.framework.comm import LocalComm
+    from raycipe.framework.files import read_rows
+    from raycipe.framework.training.store import Store
+
+    if not outcome["final"]:
+        for row in read_rows(Path(run_dir) / "metrics.jsonl"):
+            outcome["final"].update({name: value for name, value in row.items() if "/" in name})
+            outcome["steps"], outcome["epochs"] = row["step"], row["epoch"]
+    if not outcome["checkpoints"]:
+        steps = Store(Path(run_dir) / "checkpoints", LocalComm()).steps()
+        outcome["checkpoints"] = [
+            {"path": f"checkpoints/step-{step:08d}", "step": step, "best": False} for step in steps
+        ]
+
+
+def work(config: Mapping[str, Any], comm: Any, device: Any, hooks: Sequence[Any] = ()) -> dict[str, Any]:
+    """One rank's part of a run, in whatever process; gives the summary as plain data."""
+    from dataclasses import asdict
+
+    from raycipe.framework import plugins
+    from raycipe.framework.training.after import measure
+    from raycipe.framework.training.plan import TrainPlan
+    from raycipe.framework.training.session import train
+
+    plugins.adopt([tuple(root) for root in config["roots"]])  # type: ignore[misc]
+    plan = TrainPlan(config["recipe"], config["run_dir"], config["resume"], config["start_dir"])
+    return asdict(train(plan, comm, device, hooks, after=measure))
