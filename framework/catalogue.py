@@ -127,7 +127,7 @@ def fingerprint(folder: str) -> str:
     from hashlib import sha256
 
     digest = sha256()
-    for name in ("schema.py", "declaration.py", "arguments.py"):
+    for name in ("schema.py", "annotations.py", "declaration.py", "arguments.py"):
         digest.update(_content(os.path.join(FOLDER, name)))
     for kind in sorted(os.listdir(folder)):
         path = os.path.join(folder, kind)

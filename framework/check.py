@@ -54,8 +54,6 @@ def _checked(merged: Merged, schema: dict[str, Any], inputs: Inputs) -> tuple[No
     """The normalised tree of one variant of the recipe, and its mistakes."""
     walk = Walk(schema, inputs)
     root = merged.node
-    if not isinstance(root.value, dict):
-        return root, list(merged.problems)
     sections = dict(root.value)
     for section in ("resources", *(["train"] if "task" in sections or "agent" in sections else [])):
         sections.setdefault(section, Node({}, root.at, origin=f"default of {section}"))
@@ -68,10 +66,10 @@ def _checked(merged: Merged, schema: dict[str, Any], inputs: Inputs) -> tuple[No
 
 
 def _whole(schema: dict[str, Any], train: str) -> dict[str, Any]:
-    """The definition of a whole recipe, without what has rules of its own: claims, and profiles, checked one by one."""
+    """The definition of a whole recipe, without what is checked elsewhere: its version when read, claims by rules."""
     full = schema["$defs"]["full"]
-    own = {"train": {"$ref": f"#/$defs/{train}"}, "expect": {"type": "object"}, "profiles": {}}
-    return {**full, "properties": {**full["properties"], **own}}
+    own = {"train": {"$ref": f"#/$defs/{train}"}, "expect": {"type": "object"}, "recipe": {}}
+    return {**full, "properties": {**full["properties"], **own}, "required": ["name"]}
 
 
 def _mark(problem: Problem) -> tuple[Any, ...]:

@@ -11,7 +11,8 @@ from typing import Any
 
 from raycipe.framework import words
 from raycipe.framework.errors import Problem, shown
-from raycipe.framework.tree import Node, Place
+from raycipe.framework.shapes import changed, fits, has_shape, is_reference, join, made, same
+from raycipe.framework.tree import Node
 
 Json = dict[str, Any]
 
@@ -48,10 +49,15 @@ class Walk:
 
     def value(self, wanted: Json, node: Node, path: str, owner: tuple[str, Json]) -> Node:
         """The normalised node. `owner` is the argument that a hint explains: its name and schema."""
+        if is_reference(node):
+            self.unsure.add(path)
+            return node
         if "anyOf" in wanted:
             branch = self._branch(wanted, node)
             if branch is None:
-                self._wrong("wrong-type", node, path, f"must be {words.wants(wanted)}, not {_told(node)}", owner)
+                self._wrong(
+                    "wrong-type", node, path, f"must be {words.wants(wanted)}, not {words.told(node.value)}", owner
+                )
                 return node
             return self.value(branch, node, path, owner)
         if "$ref" in wanted:
@@ -68,7 +74,7 @@ class Walk:
         found = None
         options = words.branches(wanted)
         for branch in options:
-            if _fits(branch, node.value):
+            if fits(branch, node.value):
                 found = branch
                 break
         is_component = found is not None and "$ref" in found and found["$ref"].rpartition("/")[2] in self.types
@@ -81,10 +87,16 @@ class Walk:
 
     def _choice(self, choices: list[Any], node: Node, path: str, owner: tuple[str, Json]) -> Node:
         for choice in choices:
-            if _same(choice, node.value):
-                return _copy(node, choice)
-        self._wrong("wrong-choice", node, path, f"must be {words.wants({'enum': choices})}, not {_told(node)}", owner)
-        near = words.nearest(node.value, [c for c in choices if isinstance(c, str)]) if _is_text(node) else None
+            if same(choice, node.value):
+                return changed(node, choice)
+        self._wrong(
+            "wrong-choice", node, path, f"must be {words.wants({'enum': choices})}, not {words.told(node.value)}", owner
+        )
+        near = (
+            words.nearest(node.value, [c for c in choices if isinstance(c, str)])
+            if isinstance(node.value, str)
+            else None
+        )
         if near:
             self.problems[-1].hint = "\n".join(filter(None, [f"did you mean `{near}`?", self.problems[-1].hint]))
         self.problems[-1].allowed = choices
@@ -94,10 +106,10 @@ class Walk:
         shape = words.type_of(wanted)
         value = node.value
         if shape == "integer" and isinstance(value, float) and value.is_integer():
-            node = _copy(node, int(value))
+            node = changed(node, int(value))
             value = node.value
-        if shape and not _has_shape(shape, value):
-            self._wrong("wrong-type", node, path, f"must be {words.wants(wanted)}, not {_told(node)}", owner)
+        if shape and not has_shape(shape, value):
+            self._wrong("wrong-type", node, path, f"must be {words.wants(wanted)}, not {words.told(node.value)}", owner)
             return node
         if shape in ("integer", "number"):
             self._bounds(wanted, node, path, owner)
@@ -131,7 +143,7 @@ class Walk:
             if mistake:
                 self._wrong("file", node, path, mistake, owner)
             else:
-                return _copy(node, absolute)
+                return changed(node, absolute)
         return node
 
     def _list(self, wanted: Json, node: Node, path: str, owner: tuple[str, Json]) -> Node:
@@ -146,17 +158,17 @@ class Walk:
         for index, entry in enumerate(node.value):
             inner = first[index] if index < len(first) else wanted.get("items", {})
             entries_.append(self.value(inner, entry, f"{path}.{index}", owner))
-        return _copy(node, entries_)
+        return changed(node, entries_)
 
     # -------------------------------------------------------------------------------------- maps
 
     def record(self, wanted: Json, node: Node, path: str, owner: tuple[str, Json]) -> Node:
         """A closed map with `properties`, or a free one."""
         if "properties" in wanted:
-            return _copy(node, self._arguments(wanted, node, path, path or "a recipe"))
+            return changed(node, self._arguments(wanted, node, path, path or "a recipe"))
         inner = wanted.get("additionalProperties", {})
-        entries = {key: self.value(inner, child, _join(path, key), owner) for key, child in node.value.items()}
-        return _copy(node, entries)
+        entries = {key: self.value(inner, child, join(path, key), owner) for key, child in node.value.items()}
+        return changed(node, entries)
 
     def component(self, kind: str, node: Node, path: str, owner: tuple[str, Json]) -> Node:
         """A component, told by its type's name or by a map with `type`."""
@@ -166,9 +178,9 @@ class Walk:
             if "type" not in node.value:
                 self._without_type(kind, node, path)
                 return node
-            type_node, type_path = node.value["type"], _join(path, "type")
+            type_node, type_path = node.value["type"], join(path, "type")
         else:
-            message = f"must be one of {kind} (its name, or a map with `type`), not {_told(node)}"
+            message = f"must be one of {kind} (its name, or a map with `type`), not {words.told(node.value)}"
             self._wrong("wrong-type", node, path, message, owner)
             return node
         definition = self._definition(kind, type_node, type_path)
@@ -176,15 +188,17 @@ class Walk:
             self.unsure.add(path)
             return node
         label = f"{kind}/{type_node.value}"
-        full = node if isinstance(node.value, dict) else _copy(node, {"type": Node(node.value, node.at)})
+        full = node if isinstance(node.value, dict) else changed(node, {"type": Node(node.value, node.at)})
         entries = self._arguments(definition, full, path, label, kind)
         self._exclusive(definition, full, path)
-        return _copy(node, {"type": full.value["type"], **entries})
+        return changed(node, {"type": full.value["type"], **entries})
 
     def _definition(self, kind: str, node: Node, path: str) -> Json | None:
         name = node.value
+        if is_reference(node):
+            return None
         if not isinstance(name, str):
-            self._wrong("wrong-type", node, path, f"must be text, not {_told(node)}", ("type", {}))
+            self._wrong("wrong-type", node, path, f"must be text, not {words.told(node.value)}", ("type", {}))
             return None
         found: Json | None = self.defs.get(f"{kind}/{name}") if name in self.types[kind] else None
         if found is not None:
@@ -235,7 +249,7 @@ class Walk:
         for key, child in node.value.items():
             if key in properties:
                 inner = properties[key]
-                entries[key] = self.value(inner, child, _join(path, key), (key, inner))
+                entries[key] = self.value(inner, child, join(path, key), (key, inner))
             elif not (key == "type" and kind):
                 what = f"unknown argument of {label}" if kind else f"unknown key of {label}"
                 self._unknown_key(key, child, path, what if path else "unknown section", properties)
@@ -258,7 +272,7 @@ class Walk:
             if name in node.value or "default" not in inner or "x-from-data" in inner or name in left_out:
                 continue
             default = made(inner["default"], node.at, f"default of {label}")
-            filled[name] = self.value(inner, default, _join(path, name), (name, inner))
+            filled[name] = self.value(inner, default, join(path, name), (name, inner))
         return filled
 
     def _exclusive(self, wanted: Json, node: Node, path: str) -> None:
@@ -267,12 +281,22 @@ class Walk:
             if first in node.value and second in node.value:
                 at = node.value[second].key_at
                 message = f"excludes `{first}`: at most one of them can be given"
-                self._add(Problem("wrong-choice", at, _join(path, second), message), node.value[second])
+                self._add(Problem("wrong-choice", at, join(path, second), message), node.value[second])
 
     # -------------------------------------------------------------------------------------- mistakes
 
     def _wrong(self, code: str, node: Node, path: str, message: str, owner: tuple[str, Json]) -> None:
-        self._add(Problem(code, node.at, path, message, words.help_line(*owner), value=_plain_value(node)), node)
+        self._add(
+            Problem(
+                code,
+                node.at,
+                path,
+                message,
+                words.help_line(*owner),
+                value=None if isinstance(node.value, (dict, list)) else node.value,
+            ),
+            node,
+        )
 
     def _add(self, problem: Problem, node: Node) -> None:
         if node.via:
@@ -280,15 +304,15 @@ class Walk:
         self.problems.append(problem)
 
     def _unknown_key(self, key: str, node: Node, path: str, what: str, known: Json) -> None:
-        problem = Problem("unknown-key", node.key_at, _join(path, shown(key)), what, value=key, allowed=sorted(known))
-        self.unsure.add(_join(path, key))
+        problem = Problem("unknown-key", node.key_at, join(path, shown(key)), what, value=key, allowed=sorted(known))
+        self.unsure.add(join(path, key))
         self._add(problem, node)
         self._unknown.append((problem, key, known))
 
     def finish(self) -> None:
         """Fill in the hints of unknown keys, which may point to any path that the whole walk has seen."""
         for problem, key, known in self._unknown:
-            elsewhere = [_join(path, key) for path, found in self.maps.items() if key in found.arguments]
+            elsewhere = [join(path, key) for path, found in self.maps.items() if key in found.arguments]
             simple = key.lower().replace("-", "_")
             near = simple if simple in known else None if elsewhere else words.nearest(key, known)
             if near:
@@ -299,67 +323,3 @@ class Walk:
                 problem.hint = f"known: {words.listed(sorted(known))}"
             else:
                 problem.hint = "it takes no arguments"
-
-
-# ---------------------------------------------------------------------------------------------- helpers
-
-
-def _join(path: str, key: str) -> str:
-    return f"{path}.{key}" if path else key
-
-
-def _copy(node: Node, value: Any) -> Node:
-    """A new Node with another value: layers share nodes, so none is ever changed."""
-    return Node(value, node.at, node.key_at, node.plain, False, node.origin, node.over, node.via)
-
-
-def made(value: Any, at: Place, origin: str) -> Node:
-    """A default as a tree of Nodes that say where it comes from."""
-    if isinstance(value, dict):
-        value = {key: made(child, at, origin) for key, child in value.items()}
-    elif isinstance(value, list):
-        value = [made(child, at, origin) for child in value]
-    return Node(value, at, origin=origin)
-
-
-def _same(choice: Any, value: Any) -> bool:
-    """Equal in value and type: `true` is not 1, but 1.0 is."""
-    if isinstance(choice, bool) or isinstance(value, bool):
-        return choice is value
-    return bool(choice == value)
-
-
-def _fits(branch: Json, value: Any) -> bool:
-    if "enum" in branch:
-        return any(_shape_of(choice) == _shape_of(value) for choice in branch["enum"])
-    if "$ref" in branch:
-        return isinstance(value, (str, dict))
-    return _shape_of(value) == {"integer": "number"}.get(words.type_of(branch), words.type_of(branch))
-
-
-def _has_shape(shape: str, value: Any) -> bool:
-    if shape == "integer":
-        return isinstance(value, int) and not isinstance(value, bool)
-    return _shape_of(value) == shape
-
-
-def _shape_of(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, (int, float)):
-        return "number"
-    return "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"
-
-
-def _told(node: Node) -> str:
-    return words.told(node.value)
-
-
-def _is_text(node: Node) -> bool:
-    return isinstance(node.value, str)
-
-
-def _plain_value(node: Node) -> Any:
-    return node.value if not isinstance(node.value, (dict, list)) else None

@@ -10,14 +10,14 @@ from typing import Annotated, Any, Literal, TypedDict
 import jsonschema_rs
 import pytest
 
-from raycipe.framework import catalogue, plugins, registry, schema
+from raycipe.framework import annotations, catalogue, plugins, registry, schema
 from raycipe.framework.arguments import Count, Default, FromData, InputFile, Length, Pattern, Positive, Range, Share
 from raycipe.framework.contracts import KINDS, Compressor, Schedule
 from raycipe.framework.declaration import describe
 from raycipe.framework.errors import RecipeError
 
 Lab = Callable[..., Path]
-OR = schema.OR_REFERENCE
+OR = annotations.OR_REFERENCE
 REFERENCE = {"$ref": "#/$defs/reference"}
 
 
@@ -97,17 +97,17 @@ def whole() -> dict[str, Any]:
     ],
 )
 def test_each_annotation_has_its_schema(annotation: Any, wanted: dict[str, Any]) -> None:
-    assert schema.of(annotation) == wanted
+    assert annotations.of(annotation) == wanted
 
 
 def test_ranges_reach_the_members_of_a_union() -> None:
-    found = schema.of(Annotated[float | None, Range(ge=0)])
+    found = annotations.of(Annotated[float | None, Range(ge=0)])
     assert found["anyOf"][0]["minimum"] == 0
     assert "minimum" not in found["anyOf"][1]
 
 
 def test_a_records_help_comes_from_its_docstring() -> None:
-    assert schema.record(Point)["properties"]["x"]["description"] == "across"
+    assert annotations.record(Point)["properties"]["x"]["description"] == "across"
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_records_help_comes_from_its_docstring() -> None:
 )
 def test_what_a_recipe_cannot_express_is_refused_in_words(annotation: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message):
-        schema.of(annotation)
+        annotations.of(annotation)
 
 
 # ---------------------------------------------------------------------------------------------- components

@@ -287,12 +287,12 @@ def test_templates_are_formatted_and_every_kind_with_a_recipe_of_its_own_runs_in
     model = registry.make("models/mine", facts=data.facts)
     task = registry.make("tasks/mine")
     optimizer = registry.make("optimizers/mine", params=model.parameters(), lr=0.01, schedule="mine")
-    first = float(task.loss(model, batch).value)
+    first = task.loss(model, batch).value.item()
     for _ in range(20):
         optimizer.zero_grad()
         task.loss(model, batch).value.backward()
         optimizer.step()
-    assert float(task.loss(model, batch).value) < first
+    assert task.loss(model, batch).value.item() < first
     assert optimizer.schedule.factor(0, 10) == 1.0 and optimizer.schedule.factor(9, 10) == pytest.approx(0.01)
     assert torch.equal(data.load(0)["train"].tensors["x"], splits["train"].tensors["x"])
 
