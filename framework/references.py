@@ -239,7 +239,11 @@ def _known_there(node: Node, above: str, part: str) -> str:
         near = nearest(part, node.value)
         if near is not None:
             return f"did you mean `{prefix}{near}`?"
-        return f"the recipe writes there: {listed(list(node.value))}" if node.value else f"`{above}` is empty"
+        return (
+            f"only a value that the recipe writes can be named: {listed(list(node.value))}"
+            if node.value
+            else f"`{above}` is empty"
+        )
     if isinstance(node.value, list):
         return f"`{above}` is a list of {len(node.value)}"
     return f"`{above}` is {told(node.value)}"

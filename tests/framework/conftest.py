@@ -20,17 +20,9 @@ _watching: list[list[str]] = []
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:
-    if _watching and event.split(".")[0] in (
-        "open",
-        "socket",
-        "subprocess",
-        "import",
-        "os",
-        "exec",
-        "compile",
-        "pickle",
-    ):
-        _watching[-1].append(f"{event} {arguments[0] if arguments else ''}")
+    kinds = ("open", "socket", "subprocess", "import", "os", "exec", "compile", "pickle")
+    if _watching and event.split(".")[0] in kinds and not isinstance(arguments[0], int):  # a handle was a path before
+        _watching[-1].append(f"{event} {arguments[0]}")
 
 
 sys.addaudithook(_audit)

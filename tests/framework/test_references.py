@@ -86,8 +86,14 @@ def test_a_reference_keeps_its_place_and_tells_where_its_value_is_from() -> None
 ONLY = "only a path to another value may stand in ${...}"
 WRONG = {
     "missing": ("a: ${c.bb}\nc: {b: 1}", "r:1:4: a: no value `c.bb`\n    did you mean `c.b`?"),
-    "missing far": ("a: ${c.zzz}\nc: {b: 1, d: 2}", "r:1:4: a: no value `c.zzz`\n    the recipe writes there: b, d"),
-    "missing on top": ("aaa: ${xyz}", "r:1:6: aaa: no value `xyz`\n    the recipe writes there: aaa"),
+    "missing far": (
+        "a: ${c.zzz}\nc: {b: 1, d: 2}",
+        "r:1:4: a: no value `c.zzz`\n    only a value that the recipe writes can be named: b, d",
+    ),
+    "missing on top": (
+        "aaa: ${xyz}",
+        "r:1:6: aaa: no value `xyz`\n    only a value that the recipe writes can be named: aaa",
+    ),
     "missing in nothing": ("a: ${c.b}\nc: {}", "r:1:4: a: no value `c.b`\n    `c` is empty"),
     "below a scalar": ("a: ${c.b.d}\nc: {b: 1}", "r:1:4: a: no value `c.b.d`\n    `c.b` is 1"),
     "beyond a list": ("a: ${c.2}\nc: [1, 2]", "r:1:4: a: no value `c.2`\n    `c` is a list of 2"),
