@@ -16,15 +16,12 @@ NUMBER = r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
 NAME = r"[a-z][a-z0-9_]*(?:/[A-Za-z0-9_.@%+-]+)+"
 METRIC = rf"(?:(?P<fun>last|first|min|max|mean)\(\s*(?P<inner>{NAME})\s*\)|(?P<name>{NAME}))"
 OPERATOR = r"(?P<op>>=|<=|==|!=|>|<)"
-FORMS = {
-    "bound": re.compile(rf"{OPERATOR}\s*(?P<a>{NUMBER})\s*(?P<percent>%?)\Z"),
-    "near": re.compile(rf"~\s*(?P<a>{NUMBER})\s*(?:±|\+-)\s*(?P<b>{NUMBER})\s*(?P<percent>%?)\Z"),
-    "range": re.compile(rf"(?P<a>{NUMBER})\s*\.\.\s*(?P<b>{NUMBER})\Z"),
-    "metric": re.compile(
-        rf"{OPERATOR}\s*(?:(?P<factor>{NUMBER})\s*\*\s*)?{METRIC}(?:\s*(?P<sign>[+-])\s*(?P<shift>{NUMBER}))?\Z"
-    ),
+FORMS = {  # compiled at their first use: most recipes need one of them
+    "bound": rf"{OPERATOR}\s*(?P<a>{NUMBER})\s*(?P<percent>%?)\Z",
+    "near": rf"~\s*(?P<a>{NUMBER})\s*(?:±|\+-)\s*(?P<b>{NUMBER})\s*(?P<percent>%?)\Z",
+    "range": rf"(?P<a>{NUMBER})\s*\.\.\s*(?P<b>{NUMBER})\Z",
+    "metric": rf"{OPERATOR}\s*(?:(?P<factor>{NUMBER})\s*\*\s*)?{METRIC}(?:\s*(?P<sign>[+-])\s*(?P<shift>{NUMBER}))?\Z",
 }
-_METRIC = re.compile(METRIC + r"\Z")
 ALLOWED = 'write ">= 0.95", "~ 0.5 ± 0.02", "0.4 .. 0.6" or "< val/loss"'
 
 
@@ -55,7 +52,7 @@ class Comparison:
 
 def read_metric(text: str) -> Metric | None:
     """A metric as `expect` names it, or None if it has another form."""
-    match = _METRIC.match(text.strip())
+    match = re.match(METRIC + r"\Z", text.strip())
     return _metric(match.groupdict()) if match else None
 
 
@@ -66,7 +63,7 @@ def _metric(parts: dict[str, str | None]) -> Metric:
 def read(text: str) -> Comparison | str:
     """The comparison that a text asks for, or what is wrong with it in words."""
     for form, pattern in FORMS.items():
-        match = pattern.match(text.strip())
+        match = re.match(pattern, text.strip())
         if match:
             found = Comparison(form, match.groupdict())
             return _mistake(found) or found

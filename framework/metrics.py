@@ -11,13 +11,12 @@ from raycipe.framework.walk import Walk
 from raycipe.framework.words import listed, nearest
 
 GROUPS = ("train", "val", "test", "comm", "time", "rl", "measure", "study", "estimator", "edit", "data")
-FORM = re.compile(NAME + r"\Z")
 LOOP = ("loss", "lr", "grad_norm")  # what the training loop reports under train/ whatever the task
 
 
 def mistake(metric: str, root: Node, walk: Walk) -> tuple[str, str] | None:
     """Why a recipe can't report `metric`, and a hint; None if it can, or if its components do not tell."""
-    if not FORM.match(metric):
+    if not re.match(NAME + r"\Z", metric):
         return f"`{metric}` is no metric's name", "names look like val/loss: words joined by /"
     group, _, name = metric.partition("/")
     if group not in GROUPS:
