@@ -7,9 +7,11 @@ traceback minutes later. Modules are built on the meta device: nothing is alloca
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from raycipe.framework.errors import Problem, RecipeError
+from raycipe.framework.splits import Split, TensorSplit
 from raycipe.framework.tree import Node
 
 
@@ -18,6 +20,7 @@ class Constructed(NamedTuple):
 
     facts: Mapping[str, Any]
     examples: Mapping[str, int]
+    fingerprint: Mapping[str, Any]
     parameters: int | None
 
 
@@ -46,7 +49,20 @@ def construct(nodes: Mapping[str, Node], seed: int) -> Constructed:
     if task is not None and splits:
         task.check(facts, splits)
     count = sum(parameter.numel() for parameter in model.parameters()) if model is not None else None
-    return Constructed(facts, {name: len(split) for name, split in splits.items()}, count)
+    examples = {name: len(split) for name, split in splits.items()}
+    return Constructed(facts, examples, {"sha256": fingerprint(splits), "examples": examples}, count)
+
+
+def fingerprint(splits: Mapping[str, Split]) -> str | None:
+    """sha256 of all tensors by split and name; None where data is read example by example or streamed."""
+    digest = sha256()
+    for name, split in sorted(splits.items()):
+        if not isinstance(split, TensorSplit):
+            return None
+        for key, tensor in sorted(split.tensors.items()):
+            digest.update(f"{name} {key} {tensor.dtype} {tuple(tensor.shape)}".encode())
+            digest.update(tensor.contiguous().cpu().view(-1).numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _parameters(model: Any) -> dict[str, Any]:

@@ -7,9 +7,31 @@ from typing import Any
 from raycipe.framework.tree import Place
 
 CODES = (
-    "syntax repeated-key tag key depth size encoding alias extends profile override reference unknown-key "
-    "unknown-type missing wrong-type out-of-range wrong-choice length section sweep expect file plugin"
-).split()
+    "syntax",
+    "repeated-key",
+    "tag",
+    "key",
+    "depth",
+    "size",
+    "encoding",
+    "alias",
+    "extends",
+    "profile",
+    "override",
+    "reference",
+    "unknown-key",
+    "unknown-type",
+    "missing",
+    "wrong-type",
+    "out-of-range",
+    "wrong-choice",
+    "length",
+    "section",
+    "sweep",
+    "expect",
+    "file",
+    "plugin",
+)
 MAX_SHOWN = 50
 
 
@@ -49,7 +71,7 @@ class Problem:
 
 
 class RecipeError(Exception):
-    """A recipe, an override or a plugin is wrong: every problem found, none of them fatal to the others. Exit code 2."""
+    """A recipe, an override or a plugin is wrong: every problem found. Exit code 2."""
 
     exit_code = 2
 

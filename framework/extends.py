@@ -98,15 +98,37 @@ def _in_project(node: Node, source: Source, root: str) -> str:
 
 
 def _packaged(node: Node) -> str:
+    path = _packaged_path(node.value)
+    if path is None:
+        raise _wrong(node, *_no_packaged(node.value))
+    return path
+
+
+def packaged_file(name: str) -> str:
+    """The file of the packaged recipe of this name, as the command line gives it. Raises RecipeError."""
+    path = _packaged_path(name) if _NAME.match(name) else None
+    if path is None:
+        message, hint = _no_packaged(name)
+        if os.path.isfile(name + ".yaml"):
+            hint = f"did you mean the file {name}.yaml?"
+        raise RecipeError([Problem("file", Place(name), "", message, hint)])
+    return path
+
+
+def _packaged_path(name: str) -> str | None:
     folder = os.path.realpath(PACKAGED)
-    path = os.path.realpath(os.path.join(folder, node.value + ".yaml"))
-    if os.path.isfile(path) and os.path.commonpath([path, folder]) == folder:
-        here = os.getcwd()
-        return os.path.relpath(path, here) if os.path.commonpath([path, here]) == here else path
+    path = os.path.realpath(os.path.join(folder, name + ".yaml"))
+    if not os.path.isfile(path) or os.path.commonpath([path, folder]) != folder:
+        return None
+    here = os.getcwd()
+    return os.path.relpath(path, here) if os.path.commonpath([path, here]) == here else path
+
+
+def _no_packaged(name: str) -> tuple[str, str]:
     known = sorted(packaged_names())
-    near = nearest(node.value, known)
+    near = nearest(name, known)
     hint = f"did you mean `{near}`?" if near else f"known: {listed(known)}"
-    raise _wrong(node, f"no packaged recipe is named `{shown(node.value)}`", hint)
+    return f"no packaged recipe is named `{shown(name)}`", hint
 
 
 def packaged_names() -> list[str]:

@@ -27,6 +27,7 @@ def collect(
     profiles: Sequence[str] = (),
     overrides: Sequence[str] = (),
     plugins: Sequence[Mapping[str, Any]] = (),
+    is_smoke: bool = False,
     note: str = "",
 ) -> dict[str, Any]:
     """Everything known before the run starts. The launcher adds `ray`, `data`, `gpus`, `threads` and `finished`."""
@@ -41,6 +42,7 @@ def collect(
         "recipe": {"path": recipe_path, "sha256": sha256_file(path), "git": git_state(path.parent)},
         "bases": [{"path": base, "sha256": digest} for base, digest in bases],
         "profile": list(profiles),
+        "smoke": is_smoke,
         "overrides": list(overrides),
         "recipe_hash": recipe_hash,
         "seed": seed,

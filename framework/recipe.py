@@ -88,6 +88,7 @@ class Recipe:
         self.plain: dict[str, Any] = plain(nodes)
         self.name: str = self.plain["name"]
         self.hash = recipe_hash
+        self.is_smoke = "smoke" in merged.profiles and not _from_profile(nodes, "expect", "smoke")
 
     @cached_property
     def config(self) -> DictConfig:
@@ -110,6 +111,13 @@ def load(path: str, overrides: Sequence[str] = (), profiles: Sequence[str] = ())
     other mistakes are in `Merged.problems`.
     """
     return Merged(read_chain(path), profiles, overrides)
+
+
+def _from_profile(nodes: Node, section: str, profile: str) -> bool:
+    """Whether the profile brought anything of the section."""
+    found = nodes.value.get(section)
+    inside = [found, *found.value.values()] if found is not None and isinstance(found.value, dict) else []
+    return any(node.origin == f"profile {profile}" for node in inside)
 
 
 def _fold(sources: Sequence[Source]) -> Node:

@@ -84,10 +84,10 @@ def get(kind: str, type_: str) -> type[Component]:
     try:
         import_module(f"{root.package}.{kind}.{type_}")
     except BaseException as error:
-        add_note(error, f"while importing {kind}/{type_} from {file} ({root.origin})")
+        error.add_note(f"while importing {kind}/{type_} from {file} ({root.origin})")
         extra = EXTRAS.get((error.name or "").partition(".")[0]) if isinstance(error, ImportError) else None
         if extra:
-            add_note(error, f"it needs an optional package: pip install 'raycipe[{extra}]'")
+            error.add_note(f"it needs an optional package: pip install 'raycipe[{extra}]'")
         raise
     if (kind, type_) not in _classes:
         raise _wrong(file, "registers no component", "put @register above its class")
@@ -148,7 +148,7 @@ def _component(value: Any, kind: str, context: _Context, path: str) -> Any:
         if problem:
             raise RecipeError([problem]) from error
         words = {name: plain(entry) if isinstance(entry, Node) else entry for name, entry in entries.items()}
-        add_note(error, f"while building {path or kind} = {kind}/{type_} with {words}")
+        error.add_note(f"while building {path or kind} = {kind}/{type_} with {words}")
         raise
 
 
@@ -217,14 +217,6 @@ def _place(value: Any) -> Place:
 
 def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
-
-
-def add_note(error: BaseException, text: str) -> None:
-    """Attach a note that the traceback shows; before Python 3.11 it is appended to the message."""
-    if sys.version_info >= (3, 11):
-        error.add_note(text)
-    elif error.args and isinstance(error.args[0], str):
-        error.args = (f"{error.args[0]}\n{text}", *error.args[1:])
 
 
 def _wrong(file: str | Path, message: str, hint: str = "") -> RecipeError:

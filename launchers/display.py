@@ -32,6 +32,7 @@ class Display:
         self.bar: Any = None
         self.task: Any = None
         self.last_line = 0.0
+        self.last_step: Any = None
         self.latest: dict[str, float] = {}
 
     def plan(self, title: str, facts: Mapping[str, str]) -> None:
@@ -57,9 +58,12 @@ class Display:
         )
         if self.console.is_terminal:
             self._live(row)
-        elif time.monotonic() - self.last_line >= PLAIN_EVERY_S or row.get("step") == row.get("total_steps"):
-            self.last_line = time.monotonic()
+        elif time.monotonic() - self.last_line >= PLAIN_EVERY_S or self._is_end(row):
+            self.last_line, self.last_step = time.monotonic(), row.get("step")
             self.console.print(plain_line(row, self.latest), markup=False)
+
+    def _is_end(self, row: Mapping[str, Any]) -> bool:
+        return row.get("step") == row.get("total_steps") and row.get("step") != self.last_step
 
     def _live(self, row: Mapping[str, Any]) -> None:
         if self.bar is None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raycipe.framework.errors import Problem, RecipeError
@@ -39,7 +41,16 @@ def checked(
     from raycipe.framework.check import check
     from raycipe.framework.recipe import load
 
-    return check(load(path, list(overrides), list(profiles)), data_root=data_root)
+    return check(load(recipe_file(path), list(overrides), list(profiles)), data_root=data_root)
+
+
+def recipe_file(text: str) -> str:
+    """The file of a recipe that is named by path or, if it is a packaged one, by name."""
+    from raycipe.framework.extends import packaged_file
+
+    if text.endswith((".yaml", ".yml")) or ("/" in text and Path(text).exists()):
+        return text
+    return packaged_file(text)
 
 
 def report_check(recipe: Recipe, args: argparse.Namespace) -> int:
@@ -94,19 +105,22 @@ def start(recipe: Recipe, args: argparse.Namespace) -> int:
             profiles=recipe.profiles,
             overrides=recipe.overrides,
             plugins=plugin_facts(),
+            is_smoke=recipe.is_smoke,
             note=args.note,
         )
         run.write("provenance.json", facts)
-        return Attempt(recipe, run, display, args).go(resume=False)
+        try:
+            return Attempt(recipe, run, display, args).go(resume=False)
+        except RecipeError:  # a constructor's complaint: nothing ran, nothing is left
+            shutil.rmtree(run.path)
+            raise
 
 
 def write_recipe(run: Run, recipe: Recipe) -> None:
     """`recipe.yaml` as written and `resolved.yaml` as run."""
-    from pathlib import Path
-
     from raycipe.framework.emit import dump
 
-    run.write("recipe.yaml", Path(recipe.path).read_bytes())
+    run.write("recipe.yaml", recipe.text)
     run.write("resolved.yaml", dump(recipe.plain))
 
 
@@ -125,6 +139,7 @@ class Attempt:
         self.display = display
         self.args = args
         self.started = time.time()
+        self.facts: dict[str, Any] = {}
 
     def go(self, resume: bool) -> int:
         """Run to the end, whatever it is; the result and the report are always written."""
@@ -138,7 +153,7 @@ class Attempt:
         outcome = self.launch(resume, tracking)
         self.display.close()
         recipe = self.recipe
-        result = conclude(self.run, recipe.plain, recipe.hash, recipe.profiles, outcome, self.started)
+        result = conclude(self.run, recipe.plain, recipe.hash, recipe.is_smoke, self.facts | outcome, self.started)
         tracking.close(result)
         self.write_report()
         self.display.results(result, str(self.run))
@@ -172,8 +187,11 @@ class Attempt:
     def prepare(self) -> None:
         """Construct everything in the driver and print the plan; runs while Ray starts."""
         from raycipe.framework.construct import construct
+        from raycipe.framework.provenance import gpus
 
-        made = construct(self.recipe.nodes, self.recipe.plain["seed"])
+        made = construct(self.recipe.nodes.value, self.recipe.plain["seed"])
+        self.facts["data"] = [{"component": self.recipe.plain["data"]["type"], **made.fingerprint}]
+        self.facts["gpus"] = gpus()
         self.display.plan(
             f"{self.recipe.name}  {self.recipe.hash[:12]}", plan_lines(self.recipe.plain, made, str(self.run))
         )

@@ -44,9 +44,8 @@ def resume(args: argparse.Namespace) -> int:
 
 def recipe_of(run: Run, args: argparse.Namespace) -> Any:
     """The run's own resolved recipe, with the command's overrides over it."""
-    profiles = list(run.read("provenance.json").get("profile") or [])
-    recipe = checked(str(run.path / "resolved.yaml"), args.overrides, args.profile, data_root=args.data_root)
-    recipe.profiles = profiles  # they are part of the resolved values already; `smoke` still tells how expect is judged
+    recipe = checked(str(run.path / "resolved.yaml"), args.overrides, args.profile, args.data_root or str(Path.cwd()))
+    recipe.is_smoke = bool(run.read("provenance.json").get("smoke"))  # its profile is part of the resolved values
     return recipe
 
 

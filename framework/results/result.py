@@ -29,14 +29,14 @@ def conclude(
     run: Run,
     recipe: Mapping[str, Any],
     recipe_hash: str,
-    profiles: Sequence[str],
+    is_smoke: bool,
     outcome: Mapping[str, Any],
     began: float,
 ) -> dict[str, Any]:
     """Judge the run and write result.json and the end of provenance.json.
 
     `outcome` is the launcher's part (status, final, best, steps, checkpoints, error, ...), `began` the attempt's start
-    as a time in seconds.
+    as a time in seconds, `is_smoke` whether claims are judged for presence only.
     """
     from raycipe.framework.expect import judge
 
@@ -45,8 +45,7 @@ def conclude(
     verdicts: list[dict[str, Any]] = []
     if status == "done":
         history = {name: [value for _, value in points] for name, points in series(run.rows()).items()}
-        smoke = "smoke" in profiles and "expect" not in ((recipe.get("profiles") or {}).get("smoke") or {})
-        verdicts = judge(recipe.get("expect") or {}, outcome["final"], history, smoke)
+        verdicts = judge(recipe.get("expect") or {}, outcome["final"], history, is_smoke)
     result = {
         "format": FORMAT,
         "status": status,

@@ -134,10 +134,8 @@ class MapStyle:
         try:
             return [_to(next(self._batches), self.feed.device) for _ in parts]
         except Exception as error:  # any failure of the user's dataset or of a loader process
-            from raycipe.framework.registry import add_note
-
             ids = torch.cat(parts).tolist()
-            add_note(error, f"while loading examples {ids[:8]}{'...' if len(ids) > 8 else ''} of epoch {epoch}")
+            error.add_note(f"while loading examples {ids[:8]}{'...' if len(ids) > 8 else ''} of epoch {epoch}")
             raise
 
 
