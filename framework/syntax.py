@@ -10,7 +10,7 @@ from raycipe.framework.tree import Place
 
 BREAK = re.compile(r"\r\n|\r|\n")
 # U+0085, U+2028 and U+2029 would break lines for YAML and not for editors; a byte-order mark inside is invisible.
-REFUSED = re.compile("[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+REFUSED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 
 
 def position(text: str, index: int) -> tuple[int, int]:
