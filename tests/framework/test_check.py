@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from raycipe.framework import catalogue
 from raycipe.framework.check import as_json, check, check_file
@@ -18,6 +20,7 @@ from raycipe.framework.recipe import load
 
 Lab = Callable[..., Path]
 TOP = Path(__file__).parents[2]
+EXAMPLES = 300
 
 GOOD = """\
 recipe: 1
@@ -307,6 +310,60 @@ def test_every_recipe_of_the_project_is_valid_with_every_profile() -> None:
     files = sorted((TOP / "recipes").rglob("*.yaml"))
     assert files
     assert [str(problem) for file in files for problem in check_file(str(file), schema)] == []
+
+
+# ---------------------------------------------------------------------------------------------- any text
+
+BUSY = (
+    (TOP / "recipes" / "quickstart.yaml").read_text(encoding="utf-8")
+    + """
+sweep:
+  space:
+    optimizer.lr: {loguniform: [1e-3, 1.0]}
+    optimizer.schedule: {choice: [cosine, {type: linear, floor: {uniform: [0, 0.5]}}]}
+    train.batch_size: [32, 64]
+  metric: val/loss
+  mode: min
+  trials: 4
+  scheduler: {type: asha, grace_period: 2}
+start: {run: abc, checkpoint: 3}
+track: {wandb: {project: x}}
+"""
+)
+LINES = BUSY.splitlines()
+SNIPPETS = sorted(
+    {word for line in LINES for word in line.replace(",", " ").split()}
+    | {"null", "[]", "{}", "-1", "1e9", "${seed}", "~"}
+)
+
+
+def mutated(data: st.DataObject) -> str:
+    """The busy recipe with words replaced, lines dropped, doubled or indented differently."""
+    lines = list(LINES)
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(lines) - 1))
+        words = lines[at].split(" ")
+        word = data.draw(st.integers(0, len(words) - 1))
+        snippet = data.draw(st.sampled_from(SNIPPETS))
+        words[word : word + 1] = data.draw(st.sampled_from([[snippet], [], [words[word], snippet], [words[word][1:]]]))
+        changed = " ".join(words)
+        lines[at : at + 1] = data.draw(st.sampled_from([[changed], [changed, lines[at]], [], ["  " + changed]]))
+    return "\n".join(lines)
+
+
+def test_whatever_the_text_says_there_is_a_recipe_or_located_problems(tmp_path: Path) -> None:
+    whole = catalogue.load()
+    file = tmp_path / "r.yaml"
+
+    @settings(max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @given(st.data())
+    def judged(data: st.DataObject) -> None:
+        file.write_text(mutated(data))
+        for problem in check_file(str(file), whole):
+            assert problem.code in CODES
+            assert problem.at.source and problem.message
+
+    judged()
 
 
 # ---------------------------------------------------------------------------------------------- cost
