@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from raycipe.framework.errors import Problem, RecipeError
+from raycipe.framework.shapes import changed, is_reference, join
 from raycipe.framework.tree import Node
 
 INDEX = re.compile(r"(0|[1-9][0-9]{0,8})\Z")
@@ -44,11 +45,11 @@ def _lay(low: Node, high: Node, path: str, problems: list[Problem]) -> Node:
 def _lay_maps(low: Node, high: Node, path: str, problems: list[Problem]) -> Node:
     old, new = low.value.get("type"), high.value.get("type")
     if old is not None and new is not None and old.value != new.value:
-        return _replace(low, _copy(high, {**high.value, "type": _replace(old, new)}))
+        return _replace(low, changed(high, {**high.value, "type": _replace(old, new)}))
     merged = dict(low.value)
     for key, child in high.value.items():
-        merged[key] = _lay(merged[key], child, _join(path, key), problems) if key in merged else child
-    return _copy(high if old is None and new is not None else low, merged)
+        merged[key] = _lay(merged[key], child, join(path, key), problems) if key in merged else child
+    return changed(high if old is None and new is not None else low, merged)
 
 
 def _lay_entries(low: Node, high: Node, path: str, problems: list[Problem]) -> Node:
@@ -58,23 +59,18 @@ def _lay_entries(low: Node, high: Node, path: str, problems: list[Problem]) -> N
         child = high.value[key]
         length = len(entries)
         if INDEX.match(key) and int(key) < length:
-            entries[int(key)] = _lay(entries[int(key)], child, _join(path, key), problems)
+            entries[int(key)] = _lay(entries[int(key)], child, join(path, key), problems)
         elif key == str(length):
             entries.append(child)
         else:
             message = f"{path} is a list of {length}: an entry is named by its number, and {length} appends one"
-            problems.append(Problem("override", child.key_at, _join(path, key), message))
-    return _copy(low, entries)
+            problems.append(Problem("override", child.key_at, join(path, key), message))
+    return changed(low, entries)
 
 
 def as_component(node: Node) -> Node:
     """The text `adamw` as the map `{type: adamw}`."""
-    return _copy(node, {"type": node})
-
-
-def has_reference(node: Node) -> bool:
-    """True for a text that holds `${`; in a resolved tree: one whose reference is wrong, which has been reported."""
-    return isinstance(node.value, str) and "${" in node.value
+    return changed(node, {"type": node})
 
 
 def from_layer(node: Node, origin: str) -> Node:
@@ -89,12 +85,12 @@ def from_layer(node: Node, origin: str) -> Node:
 
 def without(node: Node, *keys: str) -> Node:
     """The same map without some keys."""
-    return _copy(node, {key: child for key, child in node.value.items() if key not in keys})
+    return changed(node, {key: child for key, child in node.value.items() if key not in keys})
 
 
 def without_nulls(root: Node) -> Node:
     """The recipe without the sections, and the entries of free maps, that a layer took away by `null`."""
-    root = _copy(root, _kept(root.value))
+    root = changed(root, _kept(root.value))
     for path in FREE_MAPS:
         root = _without_nulls_at(root, path)
     return root
@@ -104,9 +100,9 @@ def _without_nulls_at(node: Node, path: tuple[str, ...]) -> Node:
     if not isinstance(node.value, dict):
         return node
     if not path:
-        return _copy(node, _kept(node.value))
+        return changed(node, _kept(node.value))
     child = node.value.get(path[0])
-    return node if child is None else _copy(node, {**node.value, path[0]: _without_nulls_at(child, path[1:])})
+    return node if child is None else changed(node, {**node.value, path[0]: _without_nulls_at(child, path[1:])})
 
 
 def _kept(children: dict[str, Node]) -> dict[str, Node]:
@@ -115,16 +111,8 @@ def _kept(children: dict[str, Node]) -> dict[str, Node]:
 
 def _names_type(node: Node) -> bool:
     # A reference may stand for a whole component, so it replaces one; the type that it names is not known yet.
-    return isinstance(node.value, str) and not has_reference(node)
+    return isinstance(node.value, str) and not is_reference(node)
 
 
 def _replace(low: Node, high: Node) -> Node:
     return Node(high.value, high.at, high.key_at, high.plain, high.patch, high.origin, low, high.via)
-
-
-def _copy(node: Node, value: object) -> Node:
-    return Node(value, node.at, node.key_at, node.plain, node.patch, node.origin, node.over, node.via)
-
-
-def _join(path: str, key: str) -> str:
-    return f"{path}.{key}" if path else key

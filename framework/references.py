@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from raycipe.framework.errors import Problem, RecipeError, shown
 from raycipe.framework.events import MAX_DEPTH, MAX_VALUES
-from raycipe.framework.layers import INDEX, has_reference
+from raycipe.framework.layers import INDEX
+from raycipe.framework.shapes import changed, is_reference, join
 from raycipe.framework.tree import Node
 from raycipe.framework.words import listed, nearest, told
 
@@ -86,12 +87,12 @@ class _Resolver:
             return known
         if id(node) in self._active:
             raise _Wrong(f"goes round in a circle: {self._circle(node)}")
-        is_reference = has_reference(node)
-        if not is_reference and not isinstance(node.value, (dict, list)):
+        refers = is_reference(node)
+        if not refers and not isinstance(node.value, (dict, list)):
             return _Result(node)
-        self._active[id(node)] = path, is_reference
+        self._active[id(node)] = path, refers
         try:
-            result = self._filled(node, path, level) if is_reference else self._container(node, path, level + 1)
+            result = self._filled(node, path, level) if refers else self._container(node, path, level + 1)
         finally:
             del self._active[id(node)]
         self._known[id(node)] = result
@@ -100,9 +101,8 @@ class _Resolver:
     def _container(self, node: Node, path: str, level: int) -> _Result:
         if level > MAX_DEPTH:
             raise self._too_large("depth", node, path, f"nested deeper than {MAX_DEPTH} levels")
-        prefix = f"{path}." if path else ""
         pairs = node.value.items() if isinstance(node.value, dict) else enumerate(node.value)
-        results = {key: self.value(child, f"{prefix}{key}", level) for key, child in pairs}
+        results = {key: self.value(child, join(path, str(key)), level) for key, child in pairs}
         links = max((result.links for result in results.values()), default=0)
         size = 1 + sum(result.size for result in results.values())
         height = 1 + max((result.height for result in results.values()), default=0)
@@ -113,13 +113,12 @@ class _Resolver:
         if links:
             value: Any = {key: result.node for key, result in results.items()}
             value = value if isinstance(node.value, dict) else list(value.values())
-            copy = Node(value, node.at, node.key_at, node.plain, node.patch, node.origin, node.over, node.via)
-            return _Result(copy, links, size, height)
+            return _Result(changed(node, value), links, size, height)
         return _Result(node, 0, size, height)
 
     def _filled(self, node: Node, path: str, level: int) -> _Result:
         try:
-            if sum(is_reference for _, is_reference in self._active.values()) > MAX_LINKS:
+            if sum(refers for _, refers in self._active.values()) > MAX_LINKS:
                 raise _Chain
             whole = _REFERENCE.fullmatch(node.value)
             result = self._alone(node, whole[1], path, level) if whole else self._in_text(node, path, level)
@@ -182,7 +181,7 @@ class _Resolver:
             raise _Wrong(f"a reference can't point into `{parts[0]}`")
         node, hops = self._root, 0
         for done, part in enumerate(parts):
-            while has_reference(node):
+            while is_reference(node):
                 node, more = self._follow(node, following)
                 hops += 1 + more
             above = ".".join(parts[:done])
@@ -212,7 +211,7 @@ class _Resolver:
     def _circle(self, target: Node) -> str:
         active = list(self._active)
         steps = active[active.index(id(target)) :]
-        names = [path for path, is_reference in map(self._active.__getitem__, steps[1:]) if is_reference]
+        names = [path for path, refers in map(self._active.__getitem__, steps[1:]) if refers]
         start = self._active[id(target)][0]
         return " -> ".join([start, *names, start])
 

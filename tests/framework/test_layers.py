@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from raycipe.framework.errors import Problem, RecipeError
-from raycipe.framework.layers import from_layer, has_reference, lay, without_nulls
+from raycipe.framework.layers import from_layer, lay, without_nulls
 from raycipe.framework.overrides import overrides_layer
 from raycipe.framework.reader import read_text
+from raycipe.framework.shapes import is_reference
 from raycipe.framework.tree import Node, plain
 
 
@@ -102,7 +103,7 @@ def test_null_takes_away_sections_and_entries_of_free_maps_only() -> None:
 
 
 def test_a_text_with_a_reference_is_recognized() -> None:
-    assert [has_reference(child) for child in node("l: ['${a}', 'x${', $a, 1, ['${a}']]").value["l"].value] == [
+    assert [is_reference(child) for child in node("l: ['${a}', 'x${', $a, 1, ['${a}']]").value["l"].value] == [
         True,
         True,
         False,

@@ -11,9 +11,10 @@ from omegaconf.errors import OmegaConfBaseException
 
 from raycipe.framework.emit import dump
 from raycipe.framework.errors import Problem, RecipeError
-from raycipe.framework.layers import from_layer, has_reference, lay
+from raycipe.framework.layers import from_layer, lay
 from raycipe.framework.reader import read_text
 from raycipe.framework.references import resolve
+from raycipe.framework.shapes import is_reference
 from raycipe.framework.tree import plain
 
 
@@ -163,7 +164,7 @@ def test_a_wrong_reference_stays_in_the_tree_as_it_was() -> None:
     root = resolve(read_text("a: ${nope}\nb: ${c}\nc: 1", "r"), problems)
     assert [problem.code for problem in problems] == ["reference"]
     assert plain(root) == {"a": "${nope}", "b": 1, "c": 1}
-    assert has_reference(root.value["a"])
+    assert is_reference(root.value["a"])
 
 
 def chain(length: int, backwards: bool) -> str:
