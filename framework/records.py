@@ -45,19 +45,24 @@ class Paper(TypedDict, total=False):
     url: str
 
 
-class KeepBest(TypedDict):
-    """Which checkpoint is kept as the best one.
-
-    Args:
-        metric: the metric to compare, e.g. val/accuracy
-        mode: whether the smallest or the largest value is best
-    """
-
+class _Goal(TypedDict):
     metric: str
     mode: Mode
 
 
-class EarlyStop(KeepBest, total=False):
+class KeepBest(_Goal, total=False):
+    """Which checkpoints are kept as the best ones.
+
+    Args:
+        metric: the metric to compare, e.g. val/accuracy
+        mode: whether the smallest or the largest value is best
+        count: how many of the best stay
+    """
+
+    count: Annotated[Count, Default(1)]
+
+
+class EarlyStop(_Goal, total=False):
     """When training ends early.
 
     Args:
@@ -81,10 +86,10 @@ class Train(TypedDict, total=False):
         batch_size: examples per optimizer step over all workers
         accumulate: micro-batches per optimizer step
         eval_batch_size: examples per evaluation batch (null: as large as a training micro-batch)
-        eval_every: evaluate after this many epochs (steps, if the length is given in steps)
-        checkpoint_every: save after this many epochs (steps, if the length is given in steps)
+        eval_every: evaluate after this many epochs (steps, if the length is given in steps; null: each epoch)
+        checkpoint_every: save after this many epochs (steps, if the length is given in steps; null: each epoch)
         keep: newest checkpoints that are kept
-        keep_best: also keep the best checkpoint
+        keep_best: also keep the best checkpoints
         early_stop: end training when a metric no longer improves
         clip_norm: largest norm of the whole gradient (null: no clipping)
         precision: number format of the forward and backward pass
@@ -109,8 +114,8 @@ class Train(TypedDict, total=False):
     batch_size: Annotated[Count, Default(64)]
     accumulate: Annotated[Count, Default(1)]
     eval_batch_size: Annotated[Count | None, Default(None)]
-    eval_every: Annotated[Count, Default(1)]
-    checkpoint_every: Annotated[Count, Default(1)]
+    eval_every: Annotated[Count | None, Default(None)]
+    checkpoint_every: Annotated[Count | None, Default(None)]
     keep: Annotated[Count, Default(2)]
     keep_best: Annotated[KeepBest | None, Default(None)]
     early_stop: Annotated[EarlyStop | None, Default(None)]
