@@ -42,7 +42,7 @@ def add_parsers(commands: Any) -> None:
 def _parser(commands: Any, name: str, run: Any, help_: str) -> Any:
     parser = commands.add_parser(name, help=help_)
     parser.add_argument("--components", action="append", default=[], metavar="DIR", help="a folder with own components")
-    parser.set_defaults(run=run)
+    parser.set_defaults(act=run)
     return parser
 
 

@@ -31,7 +31,7 @@ def raycipe(argv: Sequence[str] | None = None) -> int:
     if words[:1] == ["launch"]:
         return launch(words[1:])
     args = raycipe_parser().parse_args(words)
-    return guarded(lambda: int(args.run(args)))
+    return guarded(lambda: int(args.act(args)))
 
 
 def launch_parser() -> argparse.ArgumentParser:

@@ -54,7 +54,7 @@ def add_parsers(commands: Any) -> None:
 
 def _storage(parser: argparse.ArgumentParser, run: Any) -> None:
     parser.add_argument("--storage", default="runs", metavar="DIR", help="where run folders are (default: ./runs)")
-    parser.set_defaults(run=run)
+    parser.set_defaults(act=run)
 
 
 def run_runs(args: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ configuration), never to the recipe. A tracker that fails must not lose a run: i
 from __future__ import annotations
 
 import json
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -22,18 +23,20 @@ Options = Mapping[str, Any]  # project, experiment, tags
 
 
 class Follower:
-    """New complete rows of a growing metrics.jsonl, each once."""
+    """New complete rows of a growing metrics.jsonl; all of them again when a restarted attempt has rewritten it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.position = 0
+        self.file_number = 0
 
     def rows(self) -> Iterator[dict[str, Any]]:
         if not self.path.exists():
             return
-        if self.path.stat().st_size < self.position:  # a restarted attempt cut rows beyond its checkpoint
-            self.position = 0
         with self.path.open("rb") as file:
+            state = os.fstat(file.fileno())
+            if state.st_ino != self.file_number or state.st_size < self.position:
+                self.file_number, self.position = state.st_ino, 0
             file.seek(self.position)
             for line in file:
                 if not line.endswith(b"\n"):
