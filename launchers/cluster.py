@@ -176,7 +176,7 @@ class Background:
 
 @contextmanager
 def output_to_log(run_dir: str, verbose: bool) -> Iterator[None]:
-    """Inside, all output of this process and of what it starts goes to log.txt; the display has a terminal of its own."""
+    """Inside, all output of this process and of what it starts goes to log.txt; the display has its own terminal."""
     if verbose:
         yield
         return
@@ -224,15 +224,13 @@ def refuse_if_too_large(recipe: Mapping[str, Any], there: Mapping[str, float], w
     known = {**there, **({} if where == "this machine" else dict.fromkeys(each.keys() - there.keys(), 0.0))}
     for name, amount in each.items():
         if name in known and workers * amount > known[name] + 1e-9:
-            word = {"CPU": "cpus_per_worker", "GPU": "gpus_per_worker", "memory": "memory_per_worker"}.get(
-                name, "custom"
-            )
-            unit = {"CPU": "CPUs", "GPU": "GPUs", "memory": "bytes of memory"}.get(name, name)
+            key, unit = WORDS.get(name, ("custom", name))
             most = int(known[name] // amount)
-            hint = f"set resources.num_workers={most}" if most else f"lower resources.{word}"
+            hint = f"set resources.num_workers={most}" if most else f"lower resources.{key}"
+            asked = f"{workers} workers with {amount:g} {unit} each ask for {workers * amount:g}"
             raise RunError(
                 "resources",
-                f"{workers} workers with {amount:g} {unit} each ask for {workers * amount:g}; {where} has {known[name]:g}",
+                f"{asked}; {where} has {known[name]:g}",
                 f"{hint} (0 workers train in the launching process, without Ray)",
                 "resources",
             )

@@ -38,11 +38,11 @@ def _final_model(session: Session) -> nn.Module:
     final = session.initial_model()
     with session.optimizer.consensus(), agreed_buffers(source, session.comm):
         if session.sharded:
-            from raycipe.framework.training.sharded import whole_model
+            from raycipe.framework.training.sharded import tied, whole_model
 
-            tensors = whole_model(session, source)
+            tensors = whole_model(source)
             if session.comm.rank == 0:
-                load_weights(final, tensors, {}, "the trained model")
+                load_weights(final, tensors, tied(source), "the trained model")
         else:
             final.load_state_dict(source.state_dict())
     return final.eval()

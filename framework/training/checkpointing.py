@@ -59,7 +59,7 @@ def save(session: Session, last: bool) -> None:
     if session.sharded:
         from raycipe.framework.training import sharded
 
-        groups = sharded.groups(session)
+        groups, about["tied"] = sharded.groups(session), sharded.tied(session.model)
         collective = _add_shards(
             session, writers, last or any(entry["step"] == session.step for entry in about["best"])
         )
@@ -93,7 +93,7 @@ def _add_shards(session: Session, writers: dict[str, Writer], whole: bool) -> Wr
     write = sharded.collective_writer(session)
     if whole:
         with agreed_buffers(session.model, session.comm):
-            tensors = sharded.whole_model(session, session.model)
+            tensors = sharded.whole_model(session.model)
         if session.comm.rank == 0:
             writers["model.safetensors"] = safetensors_writer(tensors)
     if session.comm.rank == 0:

@@ -6,6 +6,7 @@ mean over the global batch for uneven shares, a short last batch and uneven micr
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
@@ -206,8 +207,11 @@ def shard(module: nn.Module, world_size: int) -> None:
     from torch.distributed.fsdp import fully_shard
 
     mesh = init_device_mesh(next(module.parameters()).device.type, (world_size,))
-    for block in module.shards() if isinstance(module, Model) else []:
-        fully_shard(block, mesh=mesh)
+    blocks = module.shards() if isinstance(module, Model) else []
+    owners = Counter(id(parameter) for block in blocks for parameter in set(block.parameters()))
+    for block in blocks:
+        if all(owners[id(parameter)] == 1 for parameter in block.parameters()):  # tied ones belong to the root
+            fully_shard(block, mesh=mesh)
     fully_shard(module, mesh=mesh)
 
 

@@ -64,6 +64,11 @@ class Feed:
         real = min(len(mine), self.accumulate)
         return Step(epoch, len(ids), mine, self._source(epoch, self.parts(ids)), real)
 
+    def close(self) -> None:
+        """End the reading processes, if there are any; the collector would find them late and wait for them."""
+        if isinstance(self._source, MapStyle):
+            self._source.close()
+
 
 Source = Callable[[int, list[Tensor]], list[Batch]]
 
@@ -137,6 +142,10 @@ class MapStyle:
             ids = torch.cat(parts).tolist()
             error.add_note(f"while loading examples {ids[:8]}{'...' if len(ids) > 8 else ''} of epoch {epoch}")
             raise
+
+
+    def close(self) -> None:
+        self._batches = None  # its end stops the loader's processes
 
 
 class _Keys:

@@ -67,6 +67,8 @@ def train(
                 if out_of_memory(error):
                     raise memory_error(error, session) from error
                 raise
+            finally:
+                session.feed.close()
             session.rows.close()
     return session.summary
 
