@@ -17,6 +17,6 @@ if __name__ == "__main__":
         words = ["model={type: mlp, hidden: [100, 100]}", "expect=null", "--storage", storage]
         code = cli.launch([str(RECIPE), *words])
         for name in ("reliability", "confusion"):
-            (picture,) = Path(storage).glob(f"*/*/artifacts/**/*{name}*.svg")
+            (picture,) = Path(storage).glob(f"*/2*/artifacts/**/*{name}*.svg")
             shutil.copy(picture, FOLDER / f"{name}.svg")
     sys.exit(code)
