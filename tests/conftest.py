@@ -64,7 +64,7 @@ def lab(tmp_path: Path) -> Iterator[Any]:
     """`lab({"schedules/flat": text}, name="lab")` makes a `--components` folder; it is forgotten after the test."""
     from raycipe.framework import plugins, registry
 
-    added, known, made = list(plugins._added), dict(registry._classes), []
+    added, made = list(plugins._added), []
 
     def make(files: dict[str, str], name: str = "lab", add: bool = True) -> Path:
         folder = tmp_path / name
@@ -80,9 +80,9 @@ def lab(tmp_path: Path) -> Iterator[Any]:
 
     yield make
     plugins._added[:] = added
-    registry._classes.clear()
-    registry._classes.update(known)
     tops = [name for name in made if str(tmp_path) in str(getattr(sys.modules.get(name), "__path__", ""))]
+    for key in [key for key, cls in registry._classes.items() if cls.__module__.partition(".")[0] in tops]:
+        del registry._classes[key]
     for name in [name for name in sys.modules if name.partition(".")[0] in tops]:
         del sys.modules[name]
 

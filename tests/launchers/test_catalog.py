@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from raycipe.framework import catalogue, plugins, registry
+from raycipe.framework.conformance.battery import check_component
 from raycipe.framework.contracts import KINDS
 from raycipe.framework.errors import RecipeError, RunError
 from raycipe.launchers import templates
@@ -275,7 +276,16 @@ def test_a_new_component_of_every_kind_is_accepted(
     assert all(wanted.get("description") for name, wanted in found["properties"].items() if name != "type")
 
 
-def test_templates_are_formatted_and_every_kind_with_a_recipe_of_its_own_runs_in_one(here: Path, lab: Lab) -> None:
+@pytest.mark.parametrize("kind", sorted(templates.TEMPLATES))
+def test_a_new_component_keeps_every_promise_of_its_kind(kind: str, here: Path, lab: Lab) -> None:
+    lab({}, "my_lab", add=False)
+    folder = here.parent / "my_lab"
+    raycipe(["new", "component", f"{kind}/mine", "--in", str(folder)])
+    plugins.add_folder(str(folder))
+    check_component(f"{kind}/mine", here)
+
+
+def test_new_components_work_together(here: Path, lab: Lab) -> None:
     lab({}, "my_lab", add=False)
     folder = here.parent / "my_lab"
     for kind in templates.TEMPLATES:
