@@ -28,7 +28,7 @@ def panels(names: Iterable[str]) -> dict[str, list[str]]:
     for name in sorted(names):
         group, _, rest = name.partition("/")
         found.setdefault(rest if group in ("train", "val", "test") else name, []).append(name)
-    order = {"loss": 0, "accuracy": 1}
+    order = {"loss": 0, "accuracy": 1, "lr": 3}
     return dict(sorted(found.items(), key=lambda item: (order.get(item[0], 2), item[0])))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ def render(run: Run) -> str:
         provenance=provenance,
         environment=environment(provenance),
         curves=pictures_of_curves(run),
-        artifacts=[artifact(run, item) for item in result.get("artifacts") or []],
+        artifacts=[artifact(run, item) for item in pictures_first(result.get("artifacts") or [])],
         about=about(run),
         recipe=text_of(run, "recipe.yaml"),
         resolved=text_of(run, "resolved.yaml"),
@@ -86,6 +86,10 @@ def environment(provenance: Mapping[str, Any]) -> dict[str, str]:
         "finished": provenance.get("finished"),
     }
     return {name: str(value) for name, value in facts.items() if value not in (None, "", {}, 0) or name == "seed"}
+
+
+def pictures_first(artifacts: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return sorted(artifacts, key=lambda item: item.get("kind") not in ("plot", "picture", "video"))
 
 
 def artifact(run: Run, item: Mapping[str, Any]) -> dict[str, Any]:
