@@ -62,7 +62,7 @@ def launch_parser() -> argparse.ArgumentParser:
     volume = parser.add_mutually_exclusive_group()
     volume.add_argument("-q", "--quiet", action="store_true", help="print only the results")
     volume.add_argument("-v", "--verbose", action="store_true", help="show Ray's own output too")
-    parser.add_argument("--version", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
     return parser
 
 
@@ -72,7 +72,7 @@ def raycipe_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="raycipe", description="Recipes for machine-learning research, run on Ray.", epilog=EXIT_CODES
     )
-    parser.add_argument("--version", action="version", version=_Version())
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
     commands = parser.add_subparsers(dest="subcommand", metavar="COMMAND", required=True)
     commands.add_parser("launch", help="run a recipe (the same as the command `launch`)", add_help=False)
     catalog.add_parsers(commands)
@@ -80,19 +80,14 @@ def raycipe_parser() -> argparse.ArgumentParser:
     return parser
 
 
-class _Version:
-    """The version, read from the package's metadata only when somebody asks."""
+class _Version(argparse.Action):
+    """Prints the version, which is read from the package's metadata only when somebody asks."""
 
-    def __contains__(self, item: object) -> bool:
-        return item in str(self)
-
-    def __mod__(self, values: object) -> str:
-        return str(self)
-
-    def __str__(self) -> str:
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from importlib.metadata import version
 
-        return f"raycipe {version('raycipe')}"
+        print(f"raycipe {version('raycipe')}")
+        parser.exit()
 
 
 def guarded(run: Callable[[], int]) -> int:

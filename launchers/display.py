@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 PLAIN_EVERY_S = 5.0
 SHOWN_METRICS = 4
@@ -25,7 +25,7 @@ class Display:
 
         self.quiet = quiet
         try:
-            stream = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
+            stream: TextIO = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
         except (OSError, ValueError):  # stdout is no file: a notebook, a test's capture
             stream = sys.stdout
         self.console = Console(file=stream, highlight=False, theme=Theme({"repr.number": "none"}), soft_wrap=True)

@@ -1,7 +1,7 @@
 """The book's examples run: files are written, commands executed, and each must end as the page says.
 
-A captioned code block is a file of that name. A `console` block holds commands after `$ `; class `shown` means only shown
-(it names paths of one machine or takes minutes), class `fails` that its last command must exit with 2.
+A captioned code block is a file of that name. A `console` block holds commands after `$ `; class `shown` means only
+shown (it names paths of one machine or takes minutes), class `fails` that its last command must exit with 2.
 """
 
 from __future__ import annotations

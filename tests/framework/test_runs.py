@@ -85,7 +85,7 @@ def test_an_atomic_write_keeps_the_old_file_when_it_fails(tmp_path: Path, monkey
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
         write_atomic(path, "new")
-    assert path.read_text() == "old" and os.listdir(tmp_path) == ["x.json"]
+    assert path.read_text() == "old" and [file.name for file in tmp_path.iterdir()] == ["x.json"]
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
 
 
