@@ -13,7 +13,7 @@ import secrets
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ FORMAT = 1
 
 
 def utc_now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 class Run:
@@ -138,7 +138,7 @@ def create(storage: str | Path, name: str) -> Run:
     try:
         home.mkdir(parents=True, exist_ok=True)
         while True:
-            stamp = datetime.now(timezone.utc).strftime("%Y-%m-%d-%H%M%S")
+            stamp = datetime.now(UTC).strftime("%Y-%m-%d-%H%M%S")
             path = home / f"{stamp}-{''.join(secrets.choice(ALPHABET) for _ in range(4))}"
             try:
                 path.mkdir()
