@@ -80,7 +80,10 @@ class Regression(Task):
 
     def check(self, facts: Mapping[str, Any], splits: Mapping[str, Split]) -> None:
         for name, values in tensors(splits):
-            hint = "regression takes measured targets: for class numbers choose `task: classification`"
+            hint = (
+                "for classes choose `task: classification`; "
+                "whole numbers of a table are measured targets with `data.target_type: number`"
+            )
             require_dtype(name, "y", values["y"], (torch.float32, torch.float64), hint)
             width = values["y"][:1].numel()
             if width != facts["num_outputs"]:

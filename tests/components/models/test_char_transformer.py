@@ -42,8 +42,8 @@ def test_initial_loss_is_close_to_uniform_and_residual_weights_start_smaller() -
     logits = model(torch.randint(50, (4, 16)))
     assert float(logits.detach().std()) < 0.3
     block = model.blocks[0]
-    assert abs(float(block.mlp_out.weight.std()) / (0.02 / 4) - 1) < 0.05
-    assert abs(float(block.mlp_in.weight.std()) / 0.02 - 1) < 0.05
+    assert abs(float(block.mlp_out.weight.detach().std()) / (0.02 / 4) - 1) < 0.05
+    assert abs(float(block.mlp_in.weight.detach().std()) / 0.02 - 1) < 0.05
 
 
 def test_mistakes_are_named() -> None:

@@ -55,6 +55,7 @@ def test_unusable_targets_are_named() -> None:
             task.check({"num_outputs": 1}, {"test": TensorSplit({"x": torch.ones(3, 2), "y": y})})
         return str(caught.value)
 
-    assert "test: y must be float32 or float64, not int64" in message(torch.tensor([0, 1, 2]))
+    whole = message(torch.tensor([0, 1, 2]))
+    assert "test: y must be float32 or float64, not int64" in whole and "data.target_type: number" in whole
     assert "test: example 1: y holds inf" in message(torch.tensor([0.0, float("inf"), 2.0]))
     assert "test: y holds 2 numbers an example, but the model has 1 outputs" in message(torch.ones(3, 2))
