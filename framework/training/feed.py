@@ -143,7 +143,6 @@ class MapStyle:
             error.add_note(f"while loading examples {ids[:8]}{'...' if len(ids) > 8 else ''} of epoch {epoch}")
             raise
 
-
     def close(self) -> None:
         self._batches = None  # its end stops the loader's processes
 

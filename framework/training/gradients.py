@@ -45,8 +45,11 @@ class Gradients:
             weights.append(weight)
             if self.checks_loss and not math.isfinite(loss.value.item()):
                 bad = True
-            if scored and not bad:
-                interval.add_scores(self.task.scores(loss.outputs, batch), weight)
+            if scored:
+                scores = self.task.scores(loss.outputs, batch)
+                if bad:  # every rank must know the names
+                    scores, weight = {name: torch.zeros_like(score) for name, score in scores.items()}, 0
+                interval.add_scores(scores, weight)
         if len(losses) == 1:
             interval.add(losses[0], weights[0], number, step.ids)
         elif losses:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import queue
 import signal
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -133,7 +135,14 @@ class World:
         return {rank: error for rank, _, error in found if error}
 
     def _next(self, timeout_s: float) -> Any:
-        return pickle.loads(self.results.get(timeout=timeout_s))  # noqa: S301 - our own child's
+        end = time.monotonic() + timeout_s
+        while True:
+            try:
+                return pickle.loads(self.results.get(timeout=0.5))  # noqa: S301 - our own child's
+            except queue.Empty:
+                codes = [process.exitcode for process in self.processes]
+                assert not any(codes), f"a process ended without an answer: {codes}"
+                assert time.monotonic() < end, f"no answer within {timeout_s} s"
 
 
 @pytest.fixture(scope="session")

@@ -176,7 +176,9 @@ def test_splits_are_read_in_id_order_by_turns(tmp_path: Path, monkeypatch: Any) 
     monkeypatch.setattr(stream, "BLOCK_ROWS", 16)
     for split in (files(tmp_path, [7, 40, 3]), memory(50), MapSplit(Plain(), 50)):
         batches = list(in_order(split, 12, CPU))
-        assert [batch["id"].tolist() for batch in batches] == [list(range(k, min(k + 12, 50))) for k in range(0, 50, 12)]
+        assert [batch["id"].tolist() for batch in batches] == [
+            list(range(k, min(k + 12, 50))) for k in range(0, 50, 12)
+        ]
         assert all(batch["x"][:, 0].tolist() == batch["id"].tolist() for batch in batches)
         turns = [[batch["id"][0].item() for batch in in_order(split, 12, CPU, rank, 3)] for rank in range(3)]
         assert turns == [[0, 36], [12, 48], [24]]

@@ -70,7 +70,9 @@ def battery(toy: Any, end_of: Any, world: Any, tmp_path: Path, world_size: int, 
     assert kills and resumed, "the battery must kill, and runs must have gone on from a checkpoint"
 
 
-def test_a_killed_run_ends_at_the_unbroken_result_bit_for_bit(toy: Any, end_of: Any, world: Any, tmp_path: Path) -> None:
+def test_a_killed_run_ends_at_the_unbroken_result_bit_for_bit(
+    toy: Any, end_of: Any, world: Any, tmp_path: Path
+) -> None:
     battery(toy, end_of, world, tmp_path, world_size=1, trials=3)
 
 

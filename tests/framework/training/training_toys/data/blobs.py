@@ -31,7 +31,6 @@ class Blobs(Data):
         train: training examples
         val: validation examples
         source: how training examples are read
-        poison: id of a training example that is NaN (null: none)
     """
 
     def __init__(
@@ -39,9 +38,8 @@ class Blobs(Data):
         train: int = 300,
         val: int = 103,
         source: Literal["memory", "map"] = "memory",
-        poison: int | None = None,
     ) -> None:
-        self.train, self.val, self.source, self.poison = train, val, source, poison
+        self.train, self.val, self.source = train, val, source
 
     def load(self, seed: int) -> dict[str, Split]:
         self.facts = {"input_shape": [8], "num_features": 8, "num_outputs": 3, "num_classes": 3}
@@ -53,7 +51,5 @@ class Blobs(Data):
             return TensorSplit({"x": centres[y] + torch.randn(count, 8, generator=generator), "y": y})
 
         train, val, test = split(self.train), split(self.val), split(self.val)
-        if self.poison is not None:
-            train.tensors["x"][self.poison] = float("nan")
         read: Split = MapSplit(Shifted(train, seed), len(train)) if self.source == "map" else train
         return {"train": read, "val": val, "test": test}
