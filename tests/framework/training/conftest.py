@@ -122,7 +122,7 @@ class World:
 
     def gather(self, timeout_s: float = 120) -> list[Any]:
         """Results in rank order; raises AssertionError with the first rank's traceback if one failed."""
-        found = dict((rank, (value, error)) for rank, value, error in (self._next(timeout_s) for _ in self.processes))
+        found = {rank: (value, error) for rank, value, error in (self._next(timeout_s) for _ in self.processes)}
         self.end()
         errors = [error for _, error in found.values() if error]
         assert not errors, "\n".join(error[2] for error in errors)
