@@ -66,7 +66,7 @@ class Problem:
         self.allowed = allowed
 
     def __str__(self) -> str:
-        words = f"{self.at}: {self.path}: {self.message}" if self.path else f"{self.at}: {self.message}"
+        words = f"{self.at}: {shown(self.path, 200)}: {self.message}" if self.path else f"{self.at}: {self.message}"
         return words + "".join(f"\n    {line}" for line in self.hint.splitlines())
 
 

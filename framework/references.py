@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from raycipe.framework.errors import Problem, RecipeError, shown
+from raycipe.framework.errors import MAX_SHOWN, Problem, RecipeError, shown
 from raycipe.framework.events import MAX_DEPTH, MAX_VALUES
 from raycipe.framework.layers import INDEX
 from raycipe.framework.shapes import changed, is_reference, join
@@ -190,7 +190,8 @@ class _Resolver:
             elif isinstance(node.value, list) and INDEX.match(part) and int(part) < len(node.value):
                 node = node.value[int(part)]
             else:
-                raise _Wrong(f"no value `{'.'.join(parts)}`", _known_there(node, above, part))
+                hint = _known_there(node, above, part) if len(self._problems) < MAX_SHOWN else ""
+                raise _Wrong(f"no value `{shown('.'.join(parts), 80)}`", hint)
         return node, hops
 
     def _follow(self, node: Node, following: set[int]) -> tuple[Node, int]:
@@ -239,7 +240,7 @@ def _known_there(node: Node, above: str, part: str) -> str:
         if near is not None:
             return f"did you mean `{prefix}{near}`?"
         return (
-            f"only a value that the recipe writes can be named: {listed(list(node.value))}"
+            f"only a value that the recipe writes can be named: {listed([shown(key) for key in node.value])}"
             if node.value
             else f"`{above}` is empty"
         )

@@ -63,7 +63,7 @@ def syntax_problem(error: Any, text: str, at: Place) -> Problem:
     elif "cannot start any token" in words and character.strip():
         message, hint = f"an unquoted text can't begin with `{character}`", "quote it"
     elif "document start" in words:
-        message, hint = "a second document begins here", "a recipe is one document"
+        message, hint = "this stands after the end of the recipe", "check quotes, brackets and indentation"
     return Problem("syntax", at, "", message, hint)
 
 

@@ -7,6 +7,8 @@ from typing import Any
 from raycipe.framework.errors import shown
 
 NAMES_SHOWN = 12
+MOST_NAMES = 500
+LONGEST_NAME = 100
 
 
 def told(value: Any) -> str:
@@ -45,7 +47,8 @@ def nearest(word: str, known: Any) -> str | None:
     simple = word.lower().replace("-", "_")
     if simple in names:
         return simple
-    if not names:
+    names = [name for name in names[:MOST_NAMES] if len(name) <= LONGEST_NAME]  # comparing is slow, and quadratic
+    if not names or len(word) > LONGEST_NAME:
         return None
     from difflib import get_close_matches  # costs 6 ms, so only a wrong name imports it
 

@@ -43,7 +43,7 @@ REFUSED = {
     "unknown alias": ("a: *b", "alias", "1:4: no anchor `&b` stands before this alias"),
     "unknown alias as key": ("*b : 1", "alias", "1:1: no anchor `&b` stands before this alias"),
     "second document": ("a: 1\n---\nb: 2", "syntax", "2:1: a second document begins here"),
-    "text after the end": ("a: 1\n...\nb: 2", "syntax", "3:1: a second document begins here"),
+    "text after the end": ("a: 1\n...\nb: 2", "syntax", "3:1: this stands after the end of the recipe"),
     "empty": ("", "missing", "1:1: the recipe is empty\n    a recipe starts with `recipe: 1`"),
     "comments": ("# x\n\n# y\n", "missing", "1:1: the recipe is empty\n    a recipe starts with `recipe: 1`"),
     "list on top": ("# x\n- a", "wrong-type", "2:1: the top of a recipe must be a map of sections"),

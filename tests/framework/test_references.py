@@ -95,6 +95,10 @@ WRONG = {
         "aaa: ${xyz}",
         "r:1:6: aaa: no value `xyz`\n    only a value that the recipe writes can be named: aaa",
     ),
+    "escapes": (
+        '"a\\e[31m": ${c}',
+        "r:1:12: a\\x1b[31m: no value `c`\n    only a value that the recipe writes can be named: a\\x1b[31m",
+    ),
     "missing in nothing": ("a: ${c.b}\nc: {}", "r:1:4: a: no value `c.b`\n    `c` is empty"),
     "below a scalar": ("a: ${c.b.d}\nc: {b: 1}", "r:1:4: a: no value `c.b.d`\n    `c.b` is 1"),
     "beyond a list": ("a: ${c.2}\nc: [1, 2]", "r:1:4: a: no value `c.2`\n    `c` is a list of 2"),
@@ -245,3 +249,11 @@ def test_references_agree_with_omegaconf(recipe: dict[str, Any]) -> None:
     elif all("no value" in problem.message for problem in problems):  # circles take OmegaConf exponential time
         with pytest.raises((OmegaConfBaseException, RecursionError)):
             OmegaConf.to_container(OmegaConf.create(recipe), resolve=True)
+
+
+def test_thousands_of_wrong_references_are_told_at_once() -> None:
+    lines = [f"k{n}: ${{zz{n}}}" for n in range(3000)]
+    started = time.process_time()
+    assert len(refused("\n".join(lines))) == 3000
+    assert len(refused(f"{'k' * 50_000}: ${{{'j' * 50_000}}}")) == 1
+    assert time.process_time() - started < 1
