@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from raycipe.framework.errors import RecipeError
-from raycipe.framework.extends import packaged_names, read_chain, version_problem
+from raycipe.framework.extends import packaged_file, packaged_names, read_chain, version_problem
 from raycipe.framework.tree import plain
 
 HEAD = "recipe: 1\n"
@@ -53,6 +53,19 @@ def test_a_packaged_recipe_is_found_by_its_name(project: Path) -> None:
     assert plain(chain[1].node)["name"] == "quickstart"
     assert Path(chain[1].path).is_file()
     assert "quickstart" in packaged_names()
+
+
+def test_a_packaged_recipe_can_be_named_without_a_base(project: Path) -> None:
+    assert Path(packaged_file("quickstart")).name == "quickstart.yaml"
+    for name, hint in (
+        ("quickstrat", "did you mean `quickstart`?"),
+        ("../x", "known: "),
+        ("own", "the file own.yaml?"),
+    ):
+        Path("own.yaml").touch()
+        with pytest.raises(RecipeError, match=hint.replace("?", r"\?")) as caught:
+            packaged_file(name)
+        assert str(caught.value).startswith(f"{name}: no packaged recipe is named `{name}`")
 
 
 def test_a_base_is_found_from_any_current_folder(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,8 @@ REFUSED = {
         "1:4: tags are not allowed: `!!python/object:os.system`",
     ),
     "comparison as tag": ("a: != 3", "tag", '1:4: `!=` is a tag to YAML\n    quote comparisons: "!= 3"'),
+    "broken tag": ("a: !<x b", "tag", "1:"),
+    "comment with a sign": ("# 100 %\n", "missing", "1:1: the recipe is empty"),
     "YAML line": ("# x\n\n%YAML 1.1\n---\na: 1", "tag", "3:1: `%` lines are not allowed\n    leave it out"),
     "TAG line": ("%TAG ! tag:x,1:\n---\na: 1", "tag", "1:1: `%` lines are not allowed\n    leave it out"),
     "merge key": ("a: 1\n<<: {b: 1}", "key", "2:1: merge keys (`<<`) are not part of YAML 1.2"),
