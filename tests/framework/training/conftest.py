@@ -22,7 +22,8 @@ from raycipe.framework.training.plan import Summary, TrainPlan
 from raycipe.framework.training.session import Session, train
 
 os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-plugins.add_folder(str(Path(__file__).parent / "training_toys"))
+TOYS = plugins.add_folder(str(Path(__file__).parent / "training_toys"))
+plugins._added.remove(TOYS)  # other folders' tests must not see the toys
 torch.set_num_threads(1)
 
 TRAIN = {"epochs": 5, "batch_size": 20, "log_every": 10, "checkpoint_every": 1}
@@ -52,6 +53,14 @@ def make_toy(**changes: Any) -> dict[str, Any]:
     if "steps" in recipe["train"]:
         recipe["train"].pop("epochs")
     return recipe
+
+
+@pytest.fixture(scope="module", autouse=True)
+def toys() -> Iterator[None]:
+    """The toy components are there during the tests of this folder."""
+    plugins._added.append(TOYS)
+    yield
+    plugins._added.remove(TOYS)
 
 
 @pytest.fixture
