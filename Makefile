@@ -46,7 +46,9 @@ type: $(VENV)/.ready ## types: strict in framework/
 	MYPYPATH=.typing $(BIN)/mypy --namespace-packages --explicit-package-bases -p raycipe
 
 bench: $(VENV)/.ready ## measure against peers and write the tables into docs/benchmarks.md
-	$(BIN)/python benchmarks/run_all.py
+	$(PYTHON) -m venv .peers
+	.peers/bin/pip install --quiet hydra-core lightning 'jsonargparse[signatures]' -c constraints-peers.txt $(PIP_ARGS)
+	$(BIN)/python benchmarks/run_all.py --peers .peers/bin/python
 
 docs: $(VENV)/.ready ## build the book into docs/_build
 	$(BIN)/sphinx-build -q -W --keep-going docs docs/_build

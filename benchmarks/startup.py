@@ -18,6 +18,12 @@ TOP = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
 REPEATS = 9
 LARGE_RECIPE_LINES = 350
+HEAD = """\
+## Commands that people wait for
+
+CPU time (user + system, least of nine) of the whole process, with compiled bytecode in place as after installation.
+No torch, Ray or NumPy is imported by any of ours; a test holds that.
+"""
 
 HYDRA = """
 import hydra
@@ -35,10 +41,13 @@ LightningCLI(BoringModel, BoringDataModule)
 
 def cpu_ms(command: list[str], repeats: int = REPEATS) -> float:
     """Least user + system time of the command in milliseconds."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     least = float("inf")
     for _ in range(repeats):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=TOP, check=False)
+        subprocess.run(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=TOP, check=False, env=environment
+        )
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         least = min(least, after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
     return least * 1000
@@ -102,4 +111,4 @@ def table(peers: str | None) -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--peers", metavar="PYTHON", help="an interpreter with hydra-core and lightning")
-    print(table(parser.parse_args().peers))
+    print(f"{HEAD}\n{table(parser.parse_args().peers)}")
