@@ -86,7 +86,7 @@ def explain(problems: list[Problem]) -> str:
     lines = [str(problem) for problem in ordered[:MAX_SHOWN]]
     if len(ordered) > MAX_SHOWN:
         lines.append(f"and {len(ordered) - MAX_SHOWN} more")
-    files = len({problem.at.source for problem in ordered})
+    files = len({problem.at.source for problem in ordered if not problem.at.source.startswith("override ")})
     count = f"{len(ordered)} mistake{'s' * (len(ordered) != 1)}"
     return "\n".join([*lines, f"{count} in {files} files" if files > 1 else count])
 

@@ -73,3 +73,26 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
             if not line.endswith("\n"):
                 return
             yield {key: number(value) for key, value in json.loads(line).items()}
+
+
+class Follower:
+    """New complete rows of a growing metrics.jsonl; all of them again when a restarted attempt has rewritten it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.position = 0
+        self.file_number = 0
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        if not self.path.exists():
+            return
+        with self.path.open("rb") as file:
+            state = os.fstat(file.fileno())
+            if state.st_ino != self.file_number or state.st_size < self.position:
+                self.file_number, self.position = state.st_ino, 0
+            file.seek(self.position)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return
+                self.position += len(line)
+                yield {key: number(value) for key, value in json.loads(line).items()}

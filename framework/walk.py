@@ -15,6 +15,7 @@ from raycipe.framework.shapes import changed, fits, has_shape, is_reference, joi
 from raycipe.framework.tree import Node
 
 Json = dict[str, Any]
+MAX_HINTS = 200  # unknown keys that get one: a nearest name costs time, and nobody reads more
 
 
 class Map:
@@ -311,7 +312,7 @@ class Walk:
 
     def finish(self) -> None:
         """Fill in the hints of unknown keys, which may point to any path that the whole walk has seen."""
-        for problem, key, known in self._unknown:
+        for problem, key, known in self._unknown[:MAX_HINTS]:
             elsewhere = [join(path, key) for path, found in self.maps.items() if key in found.arguments]
             simple = key.lower().replace("-", "_")
             near = simple if simple in known else None if elsewhere else words.nearest(key, known)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from raycipe.framework.files import number
+from raycipe.framework import files
 from raycipe.framework.training.signals import progress_file
 
 EVERY_S = 0.25
@@ -23,9 +23,8 @@ class Follower:
     def __init__(
         self, run_dir: str, progress: Callable[[dict[str, Any]], None], on_info: Callable[[str], None]
     ) -> None:
-        self.news_path, self.rows_path = progress_file(run_dir), Path(run_dir) / "metrics.jsonl"
+        self.news_path, self.rows = progress_file(run_dir), files.Follower(Path(run_dir) / "metrics.jsonl")
         self.progress, self.on_info = progress, on_info
-        self.offset = self.rows_path.stat().st_size if self.rows_path.exists() else 0
         self.told = 0  # warnings that were passed on
         self.points: deque[tuple[float, int, int]] = deque()  # (time, step, examples)
 
@@ -65,18 +64,9 @@ class Follower:
 
     def _metrics(self) -> dict[str, Any]:
         """Metrics of rows that were written since the last call."""
-        if not self.rows_path.exists():
-            return {}
-        if self.rows_path.stat().st_size < self.offset:
-            self.offset = 0  # rows were cut for a resume
-        with self.rows_path.open("rb") as file:
-            file.seek(self.offset)
-            lines = file.read().split(b"\n")[:-1]
-        self.offset += sum(len(line) + 1 for line in lines)
         metrics: dict[str, Any] = {}
-        for line in lines:
-            row = json.loads(line)
-            metrics.update({name: number(value) for name, value in row.items() if "/" in name})
+        for row in self.rows.rows():
+            metrics.update({name: value for name, value in row.items() if "/" in name})
         return metrics
 
     def follow(self, ended: threading.Event) -> threading.Thread:

@@ -6,43 +6,17 @@ configuration), never to the recipe. A tracker that fails must not lose a run: i
 
 from __future__ import annotations
 
-import json
-import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from raycipe.framework.errors import RunError
-from raycipe.framework.files import number
+from raycipe.framework.files import Follower
 from raycipe.framework.results.compare import leaves
 from raycipe.framework.results.curves import NOT_METRICS
 from raycipe.framework.runs import Run, final_values
 
 Options = Mapping[str, Any]  # project, experiment, tags
-
-
-class Follower:
-    """New complete rows of a growing metrics.jsonl; all of them again when a restarted attempt has rewritten it."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.position = 0
-        self.file_number = 0
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        if not self.path.exists():
-            return
-        with self.path.open("rb") as file:
-            state = os.fstat(file.fileno())
-            if state.st_ino != self.file_number or state.st_size < self.position:
-                self.file_number, self.position = state.st_ino, 0
-            file.seek(self.position)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    return
-                self.position += len(line)
-                yield {key: number(value) for key, value in json.loads(line).items()}
 
 
 class Tracker(ABC):

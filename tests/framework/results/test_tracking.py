@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from raycipe.framework.errors import RunError
-from raycipe.framework.results.tracking import TRACKERS, Follower, Tracking
+from raycipe.framework.files import Follower
+from raycipe.framework.results.tracking import TRACKERS, Tracking
 from raycipe.framework.runs import Run, create
 
 RECIPE = {"name": "toy", "optimizer": {"type": "sgd", "lr": 0.1}}
