@@ -45,8 +45,7 @@ def run(
     """
     from raycipe.launchers.progress import Follower
 
-    stop_file(run_dir).unlink(missing_ok=True)
-    progress_file(run_dir).unlink(missing_ok=True)
+    _clear_signals(run_dir)
     outcome = _empty_outcome()
     follower = Follower(run_dir, progress, on_info)
     try:
@@ -72,9 +71,16 @@ def run(
     except Exception as error:  # noqa: BLE001 - whatever failed: the run folder must tell it
         outcome.update(status="failed", error=describe(error, run_dir))
     follower.last()
+    _clear_signals(run_dir)
     if outcome["status"] != "done":
         _fill_from_folder(outcome, run_dir)
     return outcome
+
+
+def _clear_signals(run_dir: str) -> None:
+    """Files that mean something only while the run is alive."""
+    for file in (stop_file(run_dir), progress_file(run_dir)):
+        file.unlink(missing_ok=True)
 
 
 def _empty_outcome() -> dict[str, Any]:

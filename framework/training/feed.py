@@ -26,9 +26,10 @@ class Step:
 
     epoch: int
     size: int  # examples of the global batch
+    own: int  # of them this rank's
     ids: Tensor  # this rank's, all micro-batches together
     batches: list[Batch]
-    real: int  # how many of the batches count; the rest pads
+    counts: list[int]  # examples of each batch that count; 0 for padding
 
 
 class Feed:
@@ -61,8 +62,12 @@ class Feed:
     def next(self) -> Step:
         epoch, ids = self.order.next()
         mine = share(ids, self.rank, self.world_size)
-        real = min(len(mine), self.accumulate)
-        return Step(epoch, len(ids), mine, self._source(epoch, self.parts(ids)), real)
+        parts = self.parts(ids)
+        own = mine.shape[0]
+        counts = [part.shape[0] for part in parts]
+        if self.pad and own < self.accumulate:
+            counts[own:] = [0] * (self.accumulate - own)
+        return Step(epoch, ids.shape[0], own, mine, self._source(epoch, parts), counts)
 
     def close(self) -> None:
         """End the reading processes, if there are any; the collector would find them late and wait for them."""

@@ -72,8 +72,7 @@ class Gradients:
 
     def _one(self, step: Step, place: int, scale: Callable[[Tensor], Tensor] | None) -> tuple[Loss, int]:
         """One micro-batch; gives its loss and how many of its examples count."""
-        batch = step.batches[place]
-        count = len(batch["id"]) if place < step.real else 0
+        batch, count = step.batches[place], step.counts[place]
         with self.exchange.sync(place == len(step.batches) - 1):
             with self.precision.autocast():
                 loss = self.task.loss(self.model, batch)
@@ -81,7 +80,7 @@ class Gradients:
         return loss, count
 
     def _total(self, step: Step) -> int:
-        return len(step.ids) if self.exchange.local_mean else step.size
+        return step.own if self.exchange.local_mean else step.size
 
     @property
     def _device(self) -> torch.device:

@@ -54,8 +54,9 @@ class Order:
         left = self.length - self.offset
         if left < (self.batch_size if self.drop_last else 1):
             self.epoch, self.offset = self.epoch + 1, 0
-        ids = self.permutation(self.epoch)[self.offset : self.offset + self.batch_size]
-        self.offset += len(ids)
+        stop = min(self.offset + self.batch_size, self.length)
+        ids = self.permutation(self.epoch)[self.offset : stop]
+        self.offset = stop
         return self.epoch, ids
 
     def at(self, epoch: int, offset: int) -> Order:
@@ -97,7 +98,8 @@ def share(ids: Tensor, rank: int, world_size: int) -> Tensor:
 
 def micro_batches(ids: Tensor, accumulate: int) -> list[Tensor]:
     """The parts of a rank's share that go through the model one after the other; empty ones are left out."""
-    return [part for part in ids.tensor_split(accumulate) if len(part)] if accumulate > 1 else [ids] * (len(ids) > 0)
+    parts = ids.tensor_split(accumulate) if accumulate > 1 else [ids]
+    return [part for part in parts if part.shape[0]]  # (`len` of a tensor is ten times slower)
 
 
 def remaining(order: Order) -> Iterator[tuple[int, Tensor]]:

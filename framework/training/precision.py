@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from raycipe.framework.comm import Comm
 from raycipe.framework.errors import RunError
-from raycipe.framework.training.exchange import Exchange
+from raycipe.framework.training.exchange import NOTHING, Exchange
 
 
 @contextmanager
@@ -60,7 +60,7 @@ class Precision:
 
     def autocast(self) -> AbstractContextManager[Any]:
         if self.dtype is None:
-            return nullcontext()
+            return NOTHING
         return torch.autocast(self.device.type, self.dtype)
 
     @property

@@ -177,16 +177,23 @@ class Session:
     # ------------------------------------------------------------------------------------------ the loop
 
     def run(self) -> None:
+        self.begin()
+        while self.step < self.length.total_steps and self.stopped is None:
+            self.advance()
+        self._finish()
+
+    def begin(self) -> None:
+        """Take up a checkpoint, if there is one; the next thing is a step."""
         self._restore()
         self.hook("start")
         self.model.train()
         self.due = Due(self._cadences(), self.step, self.length.total_steps)
-        total = self.length.total_steps
-        while self.step < total and self.stopped is None:
-            self._train_step()
-            if self.step >= self.due.next or self.stopped is not None:
-                run_due(self)
-        self._finish()
+
+    def advance(self) -> None:
+        """One step, and what is due after it."""
+        self._train_step()
+        if self.step >= self.due.next or self.stopped is not None:
+            run_due(self)
 
     def _cadences(self) -> dict[str, int]:
         cadences = {"log": self.settings.log_every, "checkpoint": self.length.checkpoint_every}

@@ -45,7 +45,7 @@ def ids(feed: Feed, steps: int) -> list[list[int]]:
     found = []
     for _ in range(steps):
         step = feed.next()
-        batches = [batch["id"].tolist() for batch in step.batches[: step.real]]
+        batches = [batch["id"].tolist() for batch, count in zip(step.batches, step.counts, strict=True) if count]
         assert sum(batches, []) == step.ids.tolist()
         for batch in step.batches:
             assert batch["x"][:, 0].tolist() == batch["id"].tolist()
@@ -109,7 +109,7 @@ def test_no_feed_draws_from_the_global_generators(split: Split) -> None:
 def test_a_rank_without_examples_is_padded_where_every_rank_must_compute() -> None:
     first = feed(memory(9), (0, 8), rank=1, world_size=2, drop_last=False, pad=True, accumulate=2)
     step = first.next()
-    assert (step.size, step.real, len(step.ids)) == (1, 0, 0)
+    assert (step.size, step.own, step.counts) == (1, 0, [0, 0])
     assert [len(batch["id"]) for batch in step.batches] == [1, 1]
 
 
