@@ -49,7 +49,7 @@ class MapSplit(Split):
 
 @dataclass(frozen=True)
 class StreamSplit(Split):
-    """A split larger than memory: files read in blocks of rows, by Ray Data in workers and by pyarrow in the driver.
+    """A split larger than memory: files read in blocks of rows with pyarrow, ahead of the training step.
 
     `rows[i]` is the number of rows of `files[i]`; `decode` turns columns (numpy arrays of equal length) into a batch.
     """
