@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -81,12 +82,12 @@ def bare_loop(hidden: list[int]) -> Callable[[int], None]:
 
 
 def our_loop(hidden: list[int]) -> Callable[[int], None]:
+    import torch
+
     from raycipe.framework.comm import LocalComm
     from raycipe.framework.training.plan import Settings, TrainPlan
     from raycipe.framework.training.session import Session
     from raycipe.framework.training.signals import Watch
-
-    import torch
 
     folder = tempfile.mkdtemp()
     plan = TrainPlan(recipe(hidden), folder)
@@ -179,7 +180,7 @@ def ours_on_ray(config: dict[str, Any]) -> list[float]:
     plain = recipe(config["hidden"])
     plain["train"] = {**plain["train"], "steps": config["steps"]}
     train(TrainPlan(plain, config["folder"]), TorchComm(), hooks=[mark])
-    return [(after - before) / 50 for before, after in zip(marks[:-1], marks[1:], strict=True)]
+    return [(after - before) / 50 for before, after in pairwise(marks)]
 
 
 def measure_ray() -> None:

@@ -55,18 +55,16 @@ def run_on_ray(
         # Ray starts in the main thread: its processes die with the thread that made them.
         preparing = Background(prepare)
         try:
-            if ours:
-                start_ray(recipe, verbose, dashboard)
+            url = start_ray(recipe, verbose, dashboard) if ours else None
             preparing.wait()
             import ray
 
             refuse_if_too_large(recipe, ray.cluster_resources(), "the Ray cluster")
-            facts = ray_facts()
-            if dashboard and facts["dashboard_url"]:
-                on_info(f"dashboard: {facts['dashboard_url']}")
+            if url:
+                on_info(f"dashboard: {url}")
             with graceful(config["run_dir"], on_info):
                 summary = fit_until_done(config, follower, on_info)
-            return {**summary, "ray": facts}
+            return {**summary, "ray": ray_facts(url)}
         finally:
             if ours:
                 stop_ray()
@@ -97,21 +95,21 @@ def _ray_runs() -> bool:
     return ray is not None and bool(ray.is_initialized())
 
 
-def start_ray(recipe: Mapping[str, Any], verbose: bool, dashboard: bool) -> None:
-    """A Ray of our own, on this machine alone."""
+def start_ray(recipe: Mapping[str, Any], verbose: bool, dashboard: bool) -> str | None:
+    """A Ray of our own, on this machine alone; gives the dashboard's address."""
     import logging
 
     import ray
     from ray.job_config import JobConfig
 
-    ray.init(
+    context = ray.init(
         address="local",
         include_dashboard=dashboard,
         log_to_driver=True,
         logging_level=logging.INFO if verbose else logging.WARNING,
         job_config=JobConfig(metadata=metadata(recipe)),
     )
-    import ray.train.torch
+    return f"http://{context.dashboard_url}" if context.dashboard_url else None
 
 
 def stop_ray() -> None:
@@ -129,7 +127,7 @@ def metadata(recipe: Mapping[str, Any]) -> dict[str, str]:
     return {"recipe": str(recipe.get("name", "")), "recipe_hash": canonical_hash(meaning)[:12]}
 
 
-def ray_facts() -> dict[str, Any]:
+def ray_facts(dashboard_url: str | None) -> dict[str, Any]:
     """For provenance: version, nodes, resources, the dashboard's address."""
     import ray
 
@@ -138,12 +136,11 @@ def ray_facts() -> dict[str, Any]:
         for name, amount in ray.cluster_resources().items()
         if not name.startswith(("node:", "accelerator_type:"))
     }
-    url = ray.get_runtime_context().gcs_address and ray._private.worker.get_dashboard_url()
     return {
         "version": ray.__version__,
         "nodes": len([node for node in ray.nodes() if node["Alive"]]),
         "resources": resources,
-        "dashboard_url": f"http://{url}" if url else None,
+        "dashboard_url": dashboard_url,
     }
 
 

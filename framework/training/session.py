@@ -111,6 +111,8 @@ class Session:
 
     def _build(self) -> None:
         settings = self.settings
+        if self.comm.world_size > 1:
+            self.store.check_shared()
         self.precision = Precision(settings.precision, self.device)
         seed_all(self.seed, self.comm.rank)
         parts = build_parts(self.plan, self.device, self.seed)

@@ -100,7 +100,8 @@ def _restore_shards(session: Session, checkpoint: Checkpoint, state: Mapping[str
     if (folder / ".metadata").exists():
         raise RunError("storage", f"{folder}: written as pickle; only safetensors are read")
     reader = HuggingFaceStorageReader(str(folder))
-    sizes = {name: entry.size for name, entry in reader.read_metadata().state_dict_metadata.items()}
+    entries: Mapping[str, Any] = reader.read_metadata().state_dict_metadata
+    sizes = {name: entry.size for name, entry in entries.items()}
     tensors = _weights(session)
     fields: dict[int, dict[str, Tensor]] = {}
     for number, (name, parameter) in enumerate(_trained(session)):

@@ -12,7 +12,9 @@ import json
 import os
 import re
 import shutil
+import socket
 import threading
+import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -106,6 +108,24 @@ class Store:
         self.failures = 0
         self.job: Job | None = None
         self.committed: int | None = None
+
+    def check_shared(self) -> None:
+        """Raise RunError, on all ranks, unless every rank sees the folder that rank 0 writes to."""
+        sign = self.folder / self.comm.broadcast_object(f".seen-{uuid.uuid4().hex}")
+        if self.comm.rank == 0:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            sign.touch()
+        self.comm.barrier()
+        seen = self.comm.gather_objects((sign.exists(), socket.gethostname()))
+        if self.comm.rank == 0:
+            sign.unlink()
+        blind = [f"worker {rank} on {host}" for rank, (sees, host) in enumerate(seen) if not sees]
+        if blind:
+            raise RunError(
+                "storage",
+                f"{', '.join(blind)} can't see {self.folder}",
+                "give --storage a folder that all machines share",
+            )
 
     # ------------------------------------------------------------------------------------------ writing
 

@@ -221,3 +221,15 @@ def test_a_checkpoint_that_would_run_code_is_refused(tmp_path: Path) -> None:
     assert newest is not None
     with pytest.raises(Exception, match="weights_only"):
         newest.ranks()
+
+
+def test_every_rank_must_see_the_folder(tmp_path: Path) -> None:
+    def work(comm: Comm) -> str:
+        Store(tmp_path / "shared", comm).check_shared()
+        with pytest.raises(RunError) as caught:
+            Store(tmp_path / f"own-{comm.rank}", comm).check_shared()
+        return str(caught.value)
+
+    first, second = SimulatedWorld(2).run(work)
+    assert first.startswith("worker 1 on ") and "can't see" in first and "--storage" in second
+    assert list((tmp_path / "shared").iterdir()) == []
