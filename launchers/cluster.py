@@ -55,7 +55,7 @@ def run_on_ray(
         # Ray starts in the main thread: its processes die with the thread that made them.
         preparing = Background(prepare)
         try:
-            url = start_ray(recipe, verbose, dashboard) if ours else None
+            url = start_ray(config, verbose, dashboard) if ours else None
             preparing.wait()
             import ray
 
@@ -95,7 +95,7 @@ def _ray_runs() -> bool:
     return ray is not None and bool(ray.is_initialized())
 
 
-def start_ray(recipe: Mapping[str, Any], verbose: bool, dashboard: bool) -> str | None:
+def start_ray(config: Mapping[str, Any], verbose: bool, dashboard: bool) -> str | None:
     """A Ray of our own, on this machine alone; gives the dashboard's address."""
     import logging
 
@@ -107,7 +107,7 @@ def start_ray(recipe: Mapping[str, Any], verbose: bool, dashboard: bool) -> str 
         include_dashboard=dashboard,
         log_to_driver=True,
         logging_level=logging.INFO if verbose else logging.WARNING,
-        job_config=JobConfig(metadata=metadata(recipe)),
+        job_config=JobConfig(metadata=metadata(config["recipe"], config["run_dir"])),
     )
     return f"http://{context.dashboard_url}" if context.dashboard_url else None
 
@@ -118,13 +118,12 @@ def stop_ray() -> None:
     ray.shutdown()
 
 
-def metadata(recipe: Mapping[str, Any]) -> dict[str, str]:
+def metadata(recipe: Mapping[str, Any], run_dir: str) -> dict[str, str]:
     """What Ray shows of a job: the recipe's name and hash."""
-    from raycipe.framework.files import canonical_hash
+    from raycipe.framework.runs import Run
 
-    silent = ("name", "about", "paper", "track", "sweep", "profiles", "expect")
-    meaning = {section: value for section, value in recipe.items() if section not in silent}
-    return {"recipe": str(recipe.get("name", "")), "recipe_hash": canonical_hash(meaning)[:12]}
+    digest = Run(run_dir).read("provenance.json").get("recipe_hash") or ""
+    return {"recipe": str(recipe.get("name", "")), "recipe_hash": digest[:12]}
 
 
 def ray_facts(dashboard_url: str | None) -> dict[str, Any]:
@@ -267,7 +266,7 @@ def fit(config: Mapping[str, Any], follower: Follower) -> dict[str, Any]:
     home = Path(config["run_dir"]) / ".ray"
     trainer = TorchTrainer(
         loop,
-        train_loop_config={**config, "metadata": metadata(config["recipe"])},
+        train_loop_config={**config, "metadata": metadata(config["recipe"], config["run_dir"])},
         scaling_config=scaling(config["recipe"]),
         run_config=ray.train.RunConfig(
             name=f"attempt-{time.time_ns()}",  # a name that was there before would make Ray resume silently

@@ -165,6 +165,6 @@ def work(config: Mapping[str, Any], comm: Any, device: Any, hooks: Sequence[Any]
     from raycipe.framework.training.plan import TrainPlan
     from raycipe.framework.training.session import train
 
-    plugins.adopt([tuple(root) for root in config["roots"]])  # type: ignore[misc]
+    plugins.adopt([tuple(root) for root in config["roots"]])
     plan = TrainPlan(config["recipe"], config["run_dir"], config["resume"], config["start_dir"])
     return asdict(train(plan, comm, device, hooks, after=measure))

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from raycipe.framework import plugins
 from raycipe.framework.errors import RecipeError, RunError
 from raycipe.launchers import cluster, train
 from raycipe.launchers.progress import Follower
@@ -262,6 +263,7 @@ def worker_pids() -> list[int]:
 
 
 @pytest.mark.ray
+@pytest.mark.slow
 def test_a_killed_worker_is_replaced_and_the_result_is_that_of_an_unbroken_run(
     ray_session: Any, run_dir: Path, tmp_path: Path
 ) -> None:
@@ -301,3 +303,45 @@ def two_processes(plain: dict[str, Any], folder: Path) -> None:
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
     ranks = [subprocess.Popen([*command, str(rank), json.dumps(config)], env=environment) for rank in range(2)]
     assert [process.wait(120) for process in ranks] == [0, 0]
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_an_elastic_run_takes_the_workers_that_fit(ray_session: Any, run_dir: Path) -> None:
+    result = launch(recipe([1, 2]), run_dir)
+    assert result["error"] is None and result["steps"] == 38
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_an_exception_in_one_worker_is_told_once_without_another_try(
+    ray_session: Any, run_dir: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "only_here"
+    (folder / "tasks").mkdir(parents=True)
+    (folder / "tasks" / "moody.py").write_text(MOODY)
+    root = plugins.add_folder(str(folder))
+    try:
+        said: list[str] = []
+        result = launch(recipe(2, task={"type": "moody"}), run_dir, roots=[root], on_info=said.append)
+    finally:
+        plugins._added.remove(root)
+    assert result["status"] == "failed" and result["error"]["type"] == "ValueError"
+    assert "I will not do example" in result["error"]["message"] and said == []
+
+
+MOODY = """
+from raycipe.framework.contracts import Loss, Task
+from raycipe.framework.registry import register
+import torch
+
+@register
+class Moody(Task):
+    \"\"\"Fails on one rank.\"\"\"
+
+    def loss(self, model, batch):
+        if torch.distributed.get_rank() == 1:
+            raise ValueError("I will not do example 1")
+        outputs = model(batch["x"])
+        return Loss(torch.nn.functional.cross_entropy(outputs, batch["y"]), outputs)
+"""
