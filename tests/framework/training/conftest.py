@@ -154,8 +154,8 @@ class World:
                 assert time.monotonic() < end, f"no answer within {timeout_s} s"
 
 
-@pytest.fixture(scope="session")
-def warmed(tmp_path_factory: pytest.TempPathFactory) -> None:
+@pytest.fixture(scope="module")
+def warmed(toys: None, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Everything that training imports on its way is imported before processes are forked."""
     folder = tmp_path_factory.mktemp("warm")
     (folder / "checkpoints").mkdir()
