@@ -16,7 +16,7 @@ import pytest
 
 from raycipe.framework import plugins
 from raycipe.framework.errors import RecipeError, RunError
-from raycipe.launchers import cluster, train
+from raycipe.launchers import cluster, demand, ray_session, train
 from raycipe.launchers.progress import Follower
 
 
@@ -145,7 +145,7 @@ def test_a_second_signal_ends_at_once_and_the_older_checkpoint_stays(run_dir: Pa
 
 
 def test_a_demand_beyond_the_machine_is_refused_before_anything_starts(run_dir: Path) -> None:
-    has = cluster.local_resources()["CPU"]
+    has = demand.local_resources()["CPU"]
     many = int(has) + 3
     result = launch(recipe(many), run_dir)
     assert result["error"]["type"] == "resources"
@@ -160,23 +160,44 @@ def test_every_resource_is_compared_with_what_the_cluster_has() -> None:
 
     def refusal(**resources: Any) -> str:
         with pytest.raises(RunError) as caught:
-            cluster.refuse_if_too_large({"resources": resources}, there, "the Ray cluster")
+            demand.refuse_if_too_large({"resources": resources}, there, "the Ray cluster")
         return str(caught.value)
 
     assert "2 workers with 1 GPUs each ask for 2; the Ray cluster has 0" in refusal(num_workers=2, gpus_per_worker=1)
     assert "lower resources.gpus_per_worker" in refusal(num_workers=2, gpus_per_worker=1)
     assert "2 workers with 1e+10 bytes of memory" in refusal(num_workers=2, memory_per_worker="10GB")
     assert "3 workers with 2 fpga each ask for 6" in refusal(num_workers=[3, 4], custom={"fpga": 2})
-    cluster.refuse_if_too_large({"resources": {"num_workers": 16, "cpus_per_worker": 0.5}}, there, "the Ray cluster")
+    demand.refuse_if_too_large({"resources": {"num_workers": 16, "cpus_per_worker": 0.5}}, there, "the Ray cluster")
 
 
 def test_ray_without_authentication_is_refused_unless_asked_for(monkeypatch: Any) -> None:
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     with pytest.raises(RunError, match="RAY_AUTH_MODE=disabled: anyone who reaches this machine"):
-        cluster.set_environment(insecure=False, dashboard=False)
+        ray_session.set_environment(insecure=False, dashboard=False)
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
-    cluster.set_environment(insecure=False, dashboard=False)
+    ray_session.set_environment(insecure=False, dashboard=False)
     assert os.environ["RAY_AUTH_MODE"] == "token" and os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
+
+
+def test_a_ray_that_starts_too_slowly_is_tried_again(monkeypatch: Any) -> None:
+    calls: list[int] = []
+
+    def slow(*_: Any) -> str:
+        calls.append(1)
+        if len(calls) < ray_session.MAX_STARTS:
+            raise Exception("The current node timed out during startup.")
+        return "here"
+
+    said: list[str] = []
+    monkeypatch.setattr(ray_session, "_init", slow)
+    monkeypatch.setattr(ray_session, "stop_ray", lambda: None)
+    assert ray_session.start_ray({}, False, False, said.append) == "here"
+    assert said == ["Ray did not start within its 30 s: trying again"] * (ray_session.MAX_STARTS - 1)
+    monkeypatch.setattr(ray_session, "MAX_STARTS", 1)
+    calls.clear()
+    monkeypatch.setattr(ray_session, "_init", lambda *_: (_ for _ in ()).throw(Exception("timed out")))
+    with pytest.raises(RunError, match="Ray did not start in 1 tries"):
+        ray_session.start_ray({}, False, False, said.append)
 
 
 def test_the_cause_of_a_failure_is_told_before_its_consequences() -> None:

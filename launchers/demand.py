@@ -1,0 +1,52 @@
+"""What a recipe asks of its machines, compared with what is there, before anything waits for ever."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from raycipe.framework.errors import RunError
+
+WORDS = {
+    "CPU": ("cpus_per_worker", "CPUs"),
+    "GPU": ("gpus_per_worker", "GPUs"),
+    "memory": ("memory_per_worker", "bytes of memory"),
+}
+SIZES = {"MB": 10**6, "GB": 10**9, "TB": 10**12}
+
+
+def demand(recipe: Mapping[str, Any]) -> tuple[int, dict[str, float]]:
+    """(fewest workers, what each takes by Ray's resource names)."""
+    resources = recipe.get("resources") or {}
+    workers = resources.get("num_workers", 1)
+    each = {"CPU": float(resources.get("cpus_per_worker", 1)), "GPU": float(resources.get("gpus_per_worker") or 0)}
+    memory = resources.get("memory_per_worker")
+    if memory:
+        each["memory"] = float(memory[:-2]) * SIZES[memory[-2:]]
+    each.update({name: float(amount) for name, amount in (resources.get("custom") or {}).items()})
+    fewest = workers[0] if isinstance(workers, (list, tuple)) else workers
+    return int(fewest), {name: amount for name, amount in each.items() if amount}
+
+
+def local_resources() -> dict[str, float]:
+    """What Ray will find on this machine, as far as that is known before it starts."""
+    return {"CPU": float(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)}
+
+
+def refuse_if_too_large(recipe: Mapping[str, Any], there: Mapping[str, float], where: str) -> None:
+    """Raise RunError at once instead of waiting for ever; resources that `there` does not speak of are left alone."""
+    workers, each = demand(recipe)
+    known = {**there, **({} if where == "this machine" else dict.fromkeys(each.keys() - there.keys(), 0.0))}
+    for name, amount in each.items():
+        if name in known and workers * amount > known[name] + 1e-9:
+            key, unit = WORDS.get(name, ("custom", name))
+            most = int(known[name] // amount)
+            hint = f"set resources.num_workers={most}" if most else f"lower resources.{key}"
+            asked = f"{workers} workers with {amount:g} {unit} each ask for {workers * amount:g}"
+            raise RunError(
+                "resources",
+                f"{asked}; {where} has {known[name]:g}",
+                f"{hint} (0 workers train in the launching process, without Ray)",
+                "resources",
+            )
