@@ -40,7 +40,11 @@ class Display:
             return
         self.console.print(f"[bold]{title}[/bold]")
         for name, value in facts.items():
-            self.console.print(f"  [dim]{name:<7}[/dim]{value}", markup=True)
+            self.labelled(f"  {name:<7}", value)
+
+    def labelled(self, label: str, value: str) -> None:
+        self.console.print(f"[dim]{label}[/dim]", end="", soft_wrap=True)
+        self.console.print(value, markup=False, soft_wrap=True)
 
     def info(self, text: str) -> None:
         if not self.quiet:
@@ -100,9 +104,9 @@ class Display:
         for item in result.get("skipped") or []:
             self.warn(f"{item['component']} skipped: {item['why']}")
         self._verdicts(result.get("expect") or [])
-        self.console.print(f"[dim]run[/dim]     {run}", soft_wrap=True)
+        self.labelled("run     ", run)
         if not self.quiet:
-            self.console.print(f"[dim]report[/dim]  {run}/report.html", soft_wrap=True)
+            self.labelled("report  ", f"{run}/report.html")
 
     def _verdicts(self, verdicts: Sequence[Mapping[str, Any]]) -> None:
         from raycipe.framework.results.report import short

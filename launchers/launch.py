@@ -211,7 +211,7 @@ class Attempt:
         where = f"{error['where']}: " if error.get("where") else ""
         step = f" (step {error['step']})" if error.get("step") is not None else ""
         self.display.console.print(f"error: {where}{error['message']}{step}", style="red", markup=False)
-        self.display.console.print(f"[dim]log[/dim]     {self.run}/log.txt", soft_wrap=True)
+        self.display.labelled("log     ", f"{self.run}/log.txt")
 
 
 def plan_lines(recipe: Mapping[str, Any], made: Any, run: str) -> dict[str, str]:
