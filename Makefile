@@ -15,6 +15,7 @@ help: ## list the targets
 $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys, venv, ensurepip; assert sys.version_info >= (3, 11)' \
 	  || { echo 'needs Python 3.11 to 3.13 with venv (Debian, Ubuntu: apt install python3-venv)'; exit 1; }
+	@echo 'installing into $(VENV): about 2 GB, some minutes'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet -e './[dev,docs]' -c constraints.txt $(PIP_ARGS)

@@ -18,6 +18,7 @@ html_theme = "furo"
 html_title = "Raycipe"
 html_copy_source = False
 html_show_sphinx = False
+html_show_copyright = False
 html_math_renderer = "mathml"
 suppress_warnings = ["misc.highlighting_failure"]
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from raycipe.framework.errors import Problem, RecipeError
+from raycipe.framework.errors import Problem, RecipeError, RunError
 from raycipe.framework.splits import Split, TensorSplit
-from raycipe.framework.tree import Node
+from raycipe.framework.tree import Node, Place
 
 
 class Constructed(NamedTuple):
@@ -24,11 +24,34 @@ class Constructed(NamedTuple):
     parameters: int | None
 
 
-def construct(nodes: Mapping[str, Node], seed: int) -> Constructed:
+def construct(nodes: Mapping[str, Node], recipe: Mapping[str, Any]) -> Constructed:
     """Build data (and load it), model, task, optimizer and measures. Raises RecipeError with every problem found.
 
-    `RunError("data", ...)` of a source that is missing or does not fit the task passes through.
+    `nodes` are the recipe's sections with their places, `recipe` the same as plain data. A RunError of a source that is
+    missing or does not fit becomes a problem at its place, too: nothing has started.
     """
+    try:
+        return _construct(nodes, recipe)
+    except RunError as error:
+        raise RecipeError([located(error, nodes)]) from error
+
+
+def located(error: RunError, nodes: Mapping[str, Node]) -> Problem:
+    """A RunError as a problem at the place of the recipe path that it names, or of the nearest one that is written."""
+    words = (error.where or ("data" if error.kind == "data" else "")).split(".")
+    at, children = Place("recipe"), dict(nodes)
+    for word in words:
+        if word not in children:
+            break
+        at = children[word].at
+        inside = children[word].value
+        children = inside if isinstance(inside, dict) else {}
+    code = "file" if error.kind == "data" else "out-of-range"
+    return Problem(code, at, ".".join(words), error.message, error.hint)
+
+
+def _construct(nodes: Mapping[str, Node], recipe: Mapping[str, Any]) -> Constructed:
+    seed = recipe["seed"]
     problems: list[Problem] = []
     data = _attempt(problems, nodes.get("data"), "data", "data")
     facts: Mapping[str, Any] = {}
@@ -48,9 +71,26 @@ def construct(nodes: Mapping[str, Node], seed: int) -> Constructed:
         raise RecipeError(problems)
     if task is not None and splits:
         task.check(facts, splits)
+        check_training(recipe, splits["train"])
     count = sum(parameter.numel() for parameter in model.parameters()) if model is not None else None
     examples = {name: len(split) for name, split in splits.items()}
     return Constructed(facts, examples, {"sha256": fingerprint(splits), "examples": examples}, count)
+
+
+def check_training(recipe: Mapping[str, Any], train: Split) -> None:
+    """Raise RunError if batches or number formats can't be as the `train` section asks."""
+    import torch
+
+    from raycipe.framework.training.feed import check_batch
+    from raycipe.framework.training.plan import Settings
+    from raycipe.framework.training.precision import Precision
+
+    section, resources = recipe["train"], recipe.get("resources") or {}
+    workers = resources.get("num_workers", 1)
+    most = max(1, workers[-1] if isinstance(workers, list) else workers)
+    Settings.of(recipe)
+    check_batch(train, section["batch_size"], most, section["accumulate"])
+    Precision(section["precision"], torch.device("cuda" if resources.get("gpus_per_worker") else "cpu"))
 
 
 def fingerprint(splits: Mapping[str, Split]) -> str | None:

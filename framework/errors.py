@@ -112,3 +112,7 @@ class RunError(Exception):
 
     def __str__(self) -> str:
         return self.message + "".join(f"\n    {line}" for line in self.hint.splitlines())
+
+
+class NotStarted(RunError):
+    """A run can't start as asked: a demand beyond the machine, an unknown earlier run. Exit code 2."""

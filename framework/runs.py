@@ -147,17 +147,22 @@ def create(storage: str | Path, name: str) -> Run:
                 continue
         for folder in ("artifacts", "checkpoints"):
             (path / folder).mkdir()
-        _point_latest(home, path)
+        point_latest(home)
     except OSError as error:
         raise _unwritable(home, error) from error
     return Run(path)
 
 
-def _point_latest(home: Path, path: Path) -> None:
-    """`latest` is a convenience: file systems without links go without it."""
-    temporary = home / f".latest-{path.name}"
+def point_latest(home: Path) -> None:
+    """Let `latest` lead to the newest run of a recipe. A convenience: file systems without links go without it."""
+    names = sorted(path.name for path in home.iterdir() if RUN_ID.fullmatch(path.name))
     with suppress(OSError):
-        temporary.symlink_to(path.name)
+        if not names:
+            (home / "latest").unlink(missing_ok=True)
+            home.rmdir()
+            return
+        temporary = home / f".latest-{names[-1]}"
+        temporary.symlink_to(names[-1])
         os.replace(temporary, home / "latest")  # noqa: PTH105
 
 

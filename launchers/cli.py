@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
+EXAMPLE = "example: launch quickstart optimizer.lr=0.3 --profile smoke"
 EXIT_CODES = (
     "exit codes: 0 done; 1 the run failed; 2 the recipe or the command is wrong; 3 an expect is unmet; 130 Ctrl-C"
 )
@@ -38,13 +39,15 @@ def launch_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="launch",
         description="Check a recipe, run it with Ray, and leave a run folder.",
-        epilog=EXIT_CODES,
+        epilog=f"{EXAMPLE}\n\n{EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "recipe", metavar="RECIPE", help="a recipe file, or a packaged recipe's name such as `quickstart`"
     )
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="values to change: optimizer.lr=0.3")
+    parser.add_argument(  # with a default it is not among what argparse calls required
+        "overrides", nargs="*", default=[], metavar="key=value", help="values to change: optimizer.lr=0.3"
+    )
     parser.add_argument(
         "--profile", action="append", default=[], metavar="P", help="a profile of the recipe (repeatable)"
     )
@@ -73,7 +76,8 @@ def raycipe_parser() -> argparse.ArgumentParser:
         prog="raycipe", description="Recipes for machine-learning research, run on Ray.", epilog=EXIT_CODES
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
-    commands = parser.add_subparsers(dest="subcommand", metavar="COMMAND", required=True)
+    # `prog` is given because argparse would find it by formatting a usage line, which imports shutil at every start.
+    commands = parser.add_subparsers(prog=parser.prog, dest="subcommand", metavar="COMMAND", required=True)
     commands.add_parser("launch", help="run a recipe (the same as the command `launch`)", add_help=False)
     catalog.add_parsers(commands)
     inspecting.add_parsers(commands)
@@ -99,9 +103,12 @@ def guarded(run: Callable[[], int]) -> int:
     except RecipeError as error:
         print(explain(error.problems), file=sys.stderr)
         return error.exit_code
-    except RunError as error:
+    except RunError as error:  # what fails in a run is told in its result: here nothing has started
         print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
+        return RecipeError.exit_code
+    except KeyboardInterrupt:
+        print("interrupted before anything started", file=sys.stderr)
+        return 130
     except BrokenPipeError:
         sys.stderr.close()  # `raycipe list | head`: the reader went away, there is nobody to tell
         return 141

@@ -49,6 +49,7 @@ def run_on_ray(
         # Ray starts in the main thread: its processes die with the thread that made them.
         preparing = Background(prepare)
         try:
+            on_info("starting Ray ..." if ours else "using the Ray that runs in this process")
             url = start_ray(config, verbose, dashboard, on_info) if ours else None
             preparing.wait()
             import ray
@@ -56,6 +57,7 @@ def run_on_ray(
             refuse_if_too_large(recipe, ray.cluster_resources(), "the Ray cluster")
             if url:
                 on_info(f"dashboard: {url}")
+            on_info("starting the workers ...")
             with graceful(config["run_dir"], on_info):
                 summary = fit_until_done(config, follower, on_info)
             return {**summary, "ray": ray_facts(url)}

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from raycipe.framework.errors import RunError
+from raycipe.framework.errors import NotStarted
 
 WORDS = {
     "CPU": ("cpus_per_worker", "CPUs"),
@@ -35,7 +35,7 @@ def local_resources() -> dict[str, float]:
 
 
 def refuse_if_too_large(recipe: Mapping[str, Any], there: Mapping[str, float], where: str) -> None:
-    """Raise RunError at once instead of waiting for ever; resources that `there` does not speak of are left alone."""
+    """Raise NotStarted at once instead of waiting for ever; resources that `there` does not speak of are left alone."""
     workers, each = demand(recipe)
     known = {**there, **({} if where == "this machine" else dict.fromkeys(each.keys() - there.keys(), 0.0))}
     for name, amount in each.items():
@@ -43,8 +43,11 @@ def refuse_if_too_large(recipe: Mapping[str, Any], there: Mapping[str, float], w
             key, unit = WORDS.get(name, ("custom", name))
             most = int(known[name] // amount)
             hint = f"set resources.num_workers={most}" if most else f"lower resources.{key}"
-            asked = f"{workers} workers with {amount:g} {unit} each ask for {workers * amount:g}"
-            raise RunError(
+            each_one = unit.removesuffix("s") if amount == 1 else unit
+            asked = (
+                f"{workers} worker{'s' * (workers != 1)} with {amount:g} {each_one} each ask for {workers * amount:g}"
+            )
+            raise NotStarted(
                 "resources",
                 f"{asked}; {where} has {known[name]:g}",
                 f"{hint} (0 workers train in the launching process, without Ray)",

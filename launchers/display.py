@@ -10,10 +10,13 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, TextIO
 
 PLAIN_EVERY_S = 5.0
 SHOWN_METRICS = 4
+BAR_WIDTH = 24
 
 
 class Display:
@@ -30,60 +33,73 @@ class Display:
             stream = sys.stdout
         self.console = Console(file=stream, highlight=False, theme=Theme({"repr.number": "none"}), soft_wrap=True)
         self.bar: Any = None
-        self.task: Any = None
+        self.log: Path | None = None
         self.last_line = 0.0
         self.last_step: Any = None
         self.latest: dict[str, float] = {}
 
+    def log_to(self, path: Path) -> None:
+        """From now on every printed line also goes to the run's log."""
+        self.log = path
+
+    def line(self, text: str, style: str | None = None) -> None:
+        self.console.print(text, markup=False, style=style, soft_wrap=True)
+        self._record(text)
+
+    def heading(self, text: str) -> None:
+        self.line(text, "bold")
+
+    def labelled(self, label: str, value: str, style: str = "dim") -> None:
+        self.console.print(label, markup=False, style=style, end="", soft_wrap=True)
+        self.console.print(value, markup=False, soft_wrap=True)
+        self._record(label + value)
+
+    def _record(self, text: str) -> None:
+        if self.log is not None:
+            with suppress(OSError), self.log.open("a", encoding="utf-8") as file:  # a full disk must not end a run
+                file.write(text + "\n")
+
     def plan(self, title: str, facts: Mapping[str, str]) -> None:
         if self.quiet:
             return
-        self.console.print(f"[bold]{title}[/bold]")
+        self.heading(title)
         for name, value in facts.items():
             self.labelled(f"  {name:<7}", value)
 
-    def labelled(self, label: str, value: str) -> None:
-        self.console.print(f"[dim]{label}[/dim]", end="", soft_wrap=True)
-        self.console.print(value, markup=False, soft_wrap=True)
-
     def info(self, text: str) -> None:
-        if not self.quiet:
-            self.console.print(text, markup=False)
+        if self.quiet:
+            self._record(text)
+        else:
+            self.line(text)
 
     def warn(self, text: str) -> None:
-        self.console.print(f"warning: {text}", markup=False, style="yellow")
+        self.line(f"warning: {text}", "yellow")
 
     def progress(self, row: Mapping[str, Any]) -> None:
         """One update: `step`, `total_steps`, `epoch`, `examples_per_s`, `eta_s` and metrics."""
         if self.quiet:
             return
-        self.latest.update(
-            {name: value for name, value in row.items() if "/" in name and isinstance(value, (int, float))}
-        )
+        known = {name: value for name, value in row.items() if "/" in name and isinstance(value, (int, float))}
+        self.latest.update(known)
         if self.console.is_terminal:
             self._live(row)
-        elif time.monotonic() - self.last_line >= PLAIN_EVERY_S or self._is_end(row):
+        elif row.get("step") != self.last_step and (self._is_time() or row.get("step") == row.get("total_steps")):
             self.last_line, self.last_step = time.monotonic(), row.get("step")
-            self.console.print(plain_line(row, self.latest), markup=False)
+            self.line(plain_line(row, self.latest))
 
-    def _is_end(self, row: Mapping[str, Any]) -> bool:
-        return row.get("step") == row.get("total_steps") and row.get("step") != self.last_step
+    def _is_time(self) -> bool:
+        return time.monotonic() - self.last_line >= PLAIN_EVERY_S
 
     def _live(self, row: Mapping[str, Any]) -> None:
-        if self.bar is None:
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+        from rich.text import Text
 
-            columns = [TextColumn("  training"), BarColumn(bar_width=24), MofNCompleteColumn()]
-            self.bar = Progress(*columns, TextColumn("{task.description}"), console=self.console, transient=True)
-            self.task = self.bar.add_task("", total=None)
+        if self.bar is None:
+            from rich.live import Live
+
+            # Ray's output goes to the log by file number: rich must not catch it here.
+            self.bar = Live(console=self.console, transient=True, redirect_stdout=False, redirect_stderr=False)
             self.bar.start()
-        words = [rate_and_rest(row), *shown_metrics(self.latest)]
-        self.bar.update(
-            self.task,
-            total=row.get("total_steps"),
-            completed=row.get("step", 0),
-            description="  ".join(filter(None, words)),
-        )
+        self.bar.update(Text(bar_line(row, self.latest, self.console.width), no_wrap=True, overflow="crop"))
 
     def close(self) -> None:
         if self.bar is not None:
@@ -91,16 +107,18 @@ class Display:
             self.bar = None
 
     def results(self, result: Mapping[str, Any], run: str) -> None:
-        """Final values, each expect with its verdict, and the run folder."""
-        from raycipe.framework.results.report import short
+        """Final values, how it ended, each expect with its verdict, and the run folder."""
+        from raycipe.framework.results.report import endings, short
 
         self.close()
-        final = result.get("final") or {}
-        if final and not self.quiet:
-            self.console.print("[bold]results[/bold]")
+        final = chosen(result.get("final") or {}, self.quiet)
+        if final:
+            self.heading("results")
             width = max(len(name) for name in final)
             for name, value in final.items():
-                self.console.print(f"  {name:<{width}}  {short(value)}", markup=False)
+                self.line(f"  {name:<{width}}  {short(value)}")
+        for text in endings(result):
+            self.line(text)
         for item in result.get("skipped") or []:
             self.warn(f"{item['component']} skipped: {item['why']}")
         self._verdicts(result.get("expect") or [])
@@ -112,23 +130,45 @@ class Display:
         from raycipe.framework.results.report import short
 
         if verdicts:
-            self.console.print("[bold]expected[/bold]")
+            self.heading("expected")
         colors = {"met": "green", "skipped": "yellow"}
         for item in verdicts:
             value = f" ({short(item['value'])})" if item.get("value") is not None else ""
             color = colors.get(item["verdict"], "red")
             hint = f"  {item['hint']}" if item.get("hint") else ""
-            self.console.print(f"  [{color}]{item['verdict']:<7}[/{color}] ", end="")
-            self.console.print(f"{item['metric']} {item['wanted']}{value}{hint}", markup=False)
+            if item["verdict"] == "skipped":
+                hint = "  a smoke run: only its presence was judged"
+            self.labelled(f"  {item['verdict']:<7} ", f"{item['metric']} {item['wanted']}{value}{hint}", color)
 
 
-def rate_and_rest(row: Mapping[str, Any]) -> str:
-    words = []
-    if row.get("examples_per_s"):
-        words.append(f"{row['examples_per_s']:,.0f} examples/s")
-    if row.get("eta_s") is not None:
-        words.append(f"{clock(row['eta_s'])} left")
-    return "  ".join(words)
+def chosen(final: Mapping[str, Any], quiet: bool) -> dict[str, Any]:
+    """The final values to print, held-out splits first; quiet leaves the first group alone."""
+    from raycipe.framework.results.report import by_group, group_rank
+
+    first = min(map(group_rank, final), default=0)
+    return {name: value for name, value in by_group(final).items() if not quiet or group_rank(name) == first}
+
+
+def bar_line(row: Mapping[str, Any], latest: Mapping[str, float], width: int) -> str:
+    """The live line: step, a bar, time left, rate and metrics; what does not fit is left out from the right."""
+    step, total = row.get("step", 0), row.get("total_steps")
+    head = f"  step {step}/{total} " if total else f"  step {step} "
+    room = min(BAR_WIDTH, max(0, width - len(head) - 16))
+    full = round(room * step / total) if total else 0
+    line = head + "━" * full + "╌" * (room - full)
+    for word in filter(None, [time_left(row), rate(row), *shown_metrics(latest)]):
+        if len(line) + 2 + len(word) >= width:
+            break
+        line += f"  {word}"
+    return line
+
+
+def rate(row: Mapping[str, Any]) -> str:
+    return f"{row['examples_per_s']:,.0f} examples/s" if row.get("examples_per_s") else ""
+
+
+def time_left(row: Mapping[str, Any]) -> str:
+    return f"{clock(row['eta_s'])} left" if row.get("eta_s") is not None else ""
 
 
 def shown_metrics(latest: Mapping[str, float]) -> list[str]:
@@ -139,9 +179,8 @@ def shown_metrics(latest: Mapping[str, float]) -> list[str]:
 def plain_line(row: Mapping[str, Any], latest: Mapping[str, float]) -> str:
     total = f"/{row['total_steps']}" if row.get("total_steps") else ""
     epoch = f"epoch {row['epoch']:.1f}" if isinstance(row.get("epoch"), (int, float)) else ""
-    return "  ".join(
-        filter(None, [f"step {row.get('step', 0)}{total}", epoch, *shown_metrics(latest), rate_and_rest(row)])
-    )
+    words = [f"step {row.get('step', 0)}{total}", epoch, *shown_metrics(latest), rate(row), time_left(row)]
+    return "  ".join(filter(None, words))
 
 
 def clock(seconds: float) -> str:

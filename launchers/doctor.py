@@ -148,7 +148,11 @@ def optional() -> Iterator[Finding]:
         if find_spec(module) is None:
             yield Finding("note", name, "not installed (optional)", f'pip install "raycipe[{extra}]"')
             continue
-        yield mujoco_works() if name == "mujoco" else Finding("ok", name, _version(name))
+        if name == "mujoco":
+            yield mujoco_works()
+        else:
+            server = "" if name != "mlflow" or os.environ.get("MLFLOW_TRACKING_URI") else ", needs MLFLOW_TRACKING_URI"
+            yield Finding("ok", name, _version(name) + server)
 
 
 def _version(name: str) -> str:

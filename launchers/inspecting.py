@@ -23,7 +23,7 @@ def add_parsers(commands: Any) -> None:
     compare = commands.add_parser("compare", help="what differs between runs, what came out, and their curves")
     compare.add_argument("runs", nargs="+", metavar="RUN")
     compare.add_argument(
-        "--out", default="compare.html", metavar="FILE", help="the page to write (default: %(default)s)"
+        "--out", metavar="FILE", help="the page to write (default: compare.html in the storage folder)"
     )
     _storage(compare, run_compare)
 
@@ -65,11 +65,12 @@ def run_runs(args: argparse.Namespace) -> int:
         print(json.dumps(found, indent=1))
         return 0
     if not found:
-        print(f"no runs under {Path(args.storage).absolute()}")
+        print(f"no runs{f' of {args.name}' if args.name else ''} under {Path(args.storage).absolute()}")
         return 0
-    width = max(len(item["run"]) for item in found)
-    for item in found:
-        print(f"{item['run']:<{width}}  {item['status']:<11}  {item['verdicts']:<14}  {item['shown']}".rstrip())
+    head = {"run": "run", "status": "status", "verdicts": "expect", "shown": "values"}
+    widths = {key: max(len(item[key]) for item in [head, *found]) for key in head}
+    for item in [head, *found]:
+        print("  ".join(f"{item[key]:<{width}}" for key, width in widths.items()).rstrip())
     return 0
 
 
@@ -123,7 +124,7 @@ def run_compare(args: argparse.Namespace) -> int:
         ]
         table.add_row(metric, *cells)
     console.print(table)
-    page = Path(args.out).absolute()
+    page = Path(args.out or Path(args.storage) / "compare.html").absolute()
     write_page(comparison, page)
     print(page)
     return 0

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import shutil
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raycipe.framework.errors import Problem, RecipeError
+from raycipe.framework.errors import NotStarted, Problem, RecipeError
 from raycipe.framework.tree import Place
 
 if TYPE_CHECKING:
@@ -87,33 +88,45 @@ def require_launcher(recipe: Recipe) -> None:
 
 
 def start(recipe: Recipe, args: argparse.Namespace) -> int:
-    """Run a checked recipe in a folder of its own."""
-    from raycipe.framework import provenance, runs
+    """Run a checked recipe in a folder of its own, which is removed again if nothing could start."""
+    from raycipe.framework import runs
+    from raycipe.framework.construct import located
     from raycipe.launchers.display import Display
 
     require_launcher(recipe)
     display = Display(args.quiet)
     run = runs.create(args.storage, recipe.name)
-    with run.lock():
-        write_recipe(run, recipe)
-        facts = provenance.collect(
-            recipe.path,
-            command=args.command,
-            recipe_hash=recipe.hash,
-            seed=recipe.plain["seed"],
-            bases=recipe.bases,
-            profiles=recipe.profiles,
-            overrides=recipe.overrides,
-            plugins=plugin_facts(),
-            is_smoke=recipe.is_smoke,
-            note=args.note,
-        )
-        run.write("provenance.json", facts)
-        try:
-            return Attempt(recipe, run, display, args).go(resume=False)
-        except RecipeError:  # a constructor's complaint: nothing ran, nothing is left
-            shutil.rmtree(run.path)
-            raise
+    attempt = Attempt(recipe, run, display, args)
+    try:
+        with run.lock():
+            write_recipe(run, recipe)
+            run.write("provenance.json", facts_of(recipe, args))
+            return attempt.go(resume=False)
+    except NotStarted as error:
+        raise RecipeError([located(error, recipe.nodes.value)]) from error
+    finally:
+        display.close()
+        if not attempt.has_begun:
+            shutil.rmtree(run.path, ignore_errors=True)
+            runs.point_latest(run.path.parent)
+
+
+def facts_of(recipe: Recipe, args: argparse.Namespace) -> dict[str, Any]:
+    """What provenance.json says before the run."""
+    from raycipe.framework import provenance
+
+    return provenance.collect(
+        recipe.path,
+        command=args.command,
+        recipe_hash=recipe.hash,
+        seed=recipe.plain["seed"],
+        bases=recipe.bases,
+        profiles=recipe.profiles,
+        overrides=recipe.overrides,
+        plugins=plugin_facts(),
+        is_smoke=recipe.is_smoke,
+        note=args.note,
+    )
 
 
 def write_recipe(run: Run, recipe: Recipe) -> None:
@@ -125,9 +138,15 @@ def write_recipe(run: Run, recipe: Recipe) -> None:
 
 
 def plugin_facts() -> list[dict[str, Any]]:
+    """Name, origin, folder and content hash of every root of components but the built-in one."""
+    from raycipe.framework.catalogue import fingerprint
     from raycipe.framework.plugins import roots
 
-    return [{"name": root.package, "origin": root.origin} for root in roots() if root.origin != "built in"]
+    return [
+        {"name": root.package, "origin": root.origin, "folder": root.folder, "sha256": fingerprint(root.folder)}
+        for root in roots()
+        if root.origin != "built in"
+    ]
 
 
 class Attempt:
@@ -140,17 +159,20 @@ class Attempt:
         self.args = args
         self.started = time.time()
         self.facts: dict[str, Any] = {}
+        self.has_begun = False
+        self.resumed_from: int | None = None
+        display.log_to(run.path / "log.txt")
 
     def go(self, resume: bool) -> int:
         """Run to the end, whatever it is; the result and the report are always written."""
-        from raycipe.framework.results.result import begin_attempt, conclude
+        from raycipe.framework.results.result import conclude
         from raycipe.framework.results.tracking import Tracking
 
-        resumed_from = self.last_step() if resume else None
-        tracking = Tracking(self.run, self.recipe.plain, self.display.warn, start_step=resumed_from or 0)
+        self.resumed_from = self.last_step() if resume else None
+        tracking = Tracking(self.run, self.recipe.plain, self.display.warn, start_step=self.resumed_from or 0)
         tracking.require()
-        begin_attempt(self.run, resumed_from)
         outcome = self.launch(resume, tracking)
+        self.begin()
         self.display.close()
         recipe = self.recipe
         result = conclude(self.run, recipe.plain, recipe.hash, recipe.is_smoke, self.facts | outcome, self.started)
@@ -160,7 +182,7 @@ class Attempt:
         if result["error"]:
             self.say_error(result["error"])
         if result["status"] == "interrupted":
-            self.display.info(f"resume with: launch --resume {self.run}")
+            self.display.line(f"resume with: {self.resume_command()}")
         return int(result["exit_code"])
 
     def launch(self, resume: bool, tracking: Any) -> dict[str, Any]:
@@ -189,12 +211,29 @@ class Attempt:
         from raycipe.framework.construct import construct
         from raycipe.framework.provenance import gpus
 
-        made = construct(self.recipe.nodes.value, self.recipe.plain["seed"])
+        made = construct(self.recipe.nodes.value, self.recipe.plain)
         self.facts["data"] = [{"component": self.recipe.plain["data"]["type"], **made.fingerprint}]
         self.facts["gpus"] = gpus()
+        self.begin()
         self.display.plan(
             f"{self.recipe.name}  {self.recipe.hash[:12]}", plan_lines(self.recipe.plain, made, str(self.run))
         )
+
+    def begin(self) -> None:
+        """From here on the folder tells of an attempt, and stays."""
+        from raycipe.framework.results.result import begin_attempt
+
+        if not self.has_begun:
+            self.has_begun = True
+            begin_attempt(self.run, self.resumed_from)
+
+    def resume_command(self) -> str:
+        words = ["launch", "--resume", str(self.run)]
+        for folder in self.args.components:
+            words += ["--components", folder]
+        if self.args.data_root:
+            words += ["--data-root", self.args.data_root]
+        return shlex.join(words)
 
     def last_step(self) -> int:
         return max((int(row["step"]) for row in self.run.rows()), default=0)
@@ -210,7 +249,7 @@ class Attempt:
     def say_error(self, error: Mapping[str, Any]) -> None:
         where = f"{error['where']}: " if error.get("where") else ""
         step = f" (step {error['step']})" if error.get("step") is not None else ""
-        self.display.console.print(f"error: {where}{error['message']}{step}", style="red", markup=False)
+        self.display.line(f"error: {where}{error['message']}{step}", "red")
         self.display.labelled("log     ", f"{self.run}/log.txt")
 
 
@@ -218,7 +257,8 @@ def plan_lines(recipe: Mapping[str, Any], made: Any, run: str) -> dict[str, str]
     """What, where and how long, for people."""
     names = [f"{section} {recipe[section]['type']}" for section in ("data", "model", "optimizer") if section in recipe]
     train = recipe.get("train") or {}
-    length = f"{train['steps']} steps" if train.get("steps") else f"{train.get('epochs')} epochs"
+    unit = "steps" if train.get("steps") else "epochs"
+    length = f"{train.get(unit)} {unit if train.get(unit) != 1 else unit[:-1]}"
     examples = ", ".join(f"{count:,} {name}" for name, count in made.examples.items())
     resources = recipe.get("resources") or {}
     workers = resources.get("num_workers", 1)
@@ -227,9 +267,9 @@ def plan_lines(recipe: Mapping[str, Any], made: Any, run: str) -> dict[str, str]
     lines = {
         "what": f"{recipe['task']['type']}: {', '.join(names)}",
         "model": f"{made.parameters:,} parameters" if made.parameters is not None else "",
-        "data": f"{examples} examples",
+        "data": f"{examples} examples" + (f"; {made.facts['note']}" if "note" in made.facts else ""),
         "length": f"{length}, batches of {train.get('batch_size')}",
-        "where": f"{where}{f', {gpus} GPU each' if gpus else ''}",
+        "where": f"{where}{f', {gpus:g} GPU each' if gpus and workers else ''}",
         "run": run,
     }
     return {name: text for name, text in lines.items() if text}

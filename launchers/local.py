@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from raycipe.framework.errors import RunError
+from raycipe.framework.errors import NotStarted
 from raycipe.launchers.progress import Follower
 from raycipe.launchers.stopping import graceful
 
@@ -35,9 +35,9 @@ def _device(recipe: Mapping[str, Any]) -> str:
 
     gpus = (recipe.get("resources") or {}).get("gpus_per_worker") or 0
     if gpus and not torch.cuda.is_available():
-        raise RunError(
+        raise NotStarted(
             "resources",
-            f"the recipe asks for {gpus:g} GPUs per worker, and torch sees none here",
+            f"the recipe asks for GPUs ({gpus:g} per worker), and torch sees none here",
             "set resources.gpus_per_worker=0 to train on the CPU",
             "resources.gpus_per_worker",
         )

@@ -15,6 +15,7 @@ from raycipe.framework.training.signals import progress_file
 
 EVERY_S = 0.25
 RATE_OVER_S = 20.0
+RATE_FROM_S = 1.0  # shorter ones say nothing
 
 
 class Follower:
@@ -52,12 +53,13 @@ class Follower:
         step, examples, now = news["step"], news["examples"], news["time"]
         if self.points and step < self.points[-1][1]:
             self.points.clear()  # a restart from a checkpoint
-        self.points.append((now, step, examples))
+        if step:  # the first step pays for start-up
+            self.points.append((now, step, examples))
         while len(self.points) > 2 and now - self.points[0][0] > RATE_OVER_S:
             self.points.popleft()
-        then, first, seen = self.points[0]
         row = {"step": step, "total_steps": news["total_steps"], "epoch": news["epoch"]}
-        if now > then and step > first and step < news["total_steps"]:
+        then, first, seen = self.points[0] if self.points else (now, step, examples)
+        if now - then >= RATE_FROM_S and first < step < news["total_steps"]:
             row["examples_per_s"] = (examples - seen) / (now - then)
             row["eta_s"] = (news["total_steps"] - step) * (now - then) / (step - first)
         return row

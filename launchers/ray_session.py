@@ -18,6 +18,7 @@ ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AUTH_MODE": "token",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # paths and prints of components mean the same as in the driver
+    "RAY_COLOR_PREFIX": "0",  # its output goes to a file
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # on this machine nobody preempts
 }
 
@@ -55,7 +56,7 @@ def start_ray(config: Mapping[str, Any], verbose: bool, dashboard: bool, on_info
             stop_ray()
             if not tries_left:
                 hint = "the machine is very busy, or too small: see log.txt, or train with resources.num_workers=0"
-                raise RunError("resources", f"Ray did not start in {MAX_STARTS} tries", hint) from error
+                raise RunError("ray", f"Ray did not start in {MAX_STARTS} tries", hint) from error
             on_info("Ray did not start within its 30 s: trying again")
     raise AssertionError("the loop above always ends by itself")
 

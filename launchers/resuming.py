@@ -44,9 +44,21 @@ def resume(args: argparse.Namespace) -> int:
 
 def recipe_of(run: Run, args: argparse.Namespace) -> Any:
     """The run's own resolved recipe, with the command's overrides over it."""
+    require_components(run)
     recipe = checked(str(run.path / "resolved.yaml"), args.overrides, args.profile, args.data_root or str(Path.cwd()))
     recipe.is_smoke = bool(run.read("provenance.json").get("smoke"))  # its profile is part of the resolved values
     return recipe
+
+
+def require_components(run: Run) -> None:
+    """Refuse to read a recipe whose own components were not named again."""
+    from raycipe.framework.plugins import roots
+
+    here = {root.package for root in roots()}
+    for plugin in run.read("provenance.json").get("plugins") or []:
+        if plugin["name"] not in here:
+            how = f"--components {plugin['folder']}" if plugin["origin"] == "--components" else plugin["origin"]
+            raise RunError("plugin", f"{run}: was launched with {how}", "name it in this command, too")
 
 
 def refuse_changes(run: Run, recipe: Mapping[str, Any]) -> None:

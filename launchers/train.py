@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from raycipe.framework.errors import RecipeError, RunError
+from raycipe.framework.errors import NotStarted, RecipeError, RunError
 from raycipe.framework.training.signals import progress_file, stop_file
 
 Progress = Callable[[dict[str, Any]], None]
@@ -64,7 +64,7 @@ def run(
             from raycipe.launchers.cluster import run_on_ray
 
             outcome.update(run_on_ray(config, prepare, follower, on_info, insecure, verbose, dashboard))
-    except RecipeError:
+    except (RecipeError, NotStarted):
         raise
     except KeyboardInterrupt:
         outcome["status"] = "interrupted"
@@ -114,7 +114,10 @@ def _start_dir(recipe: Mapping[str, Any], run_dir: str) -> str | None:
     from raycipe.framework.runs import find
 
     name = start["run"] if isinstance(start, Mapping) else start
-    return str(find(name, Path(run_dir).absolute().parent.parent).path)
+    try:
+        return str(find(name, Path(run_dir).absolute().parent.parent).path)
+    except RunError as error:
+        raise NotStarted("run", error.message, error.hint, "start") from error
 
 
 def describe(error: BaseException, run_dir: str) -> dict[str, Any]:

@@ -88,8 +88,8 @@ def leading(metric: str, values: Sequence[float | None]) -> int | None:
     last = metric.rpartition("/")[2]
     if len(known) < 2 or len({value for value, _ in known}) == 1:
         return None
-    if last in ("accuracy", "auroc", "f1", "r2"):
+    if last in ("accuracy", "balanced_accuracy", "worst_recall", "auroc", "f1", "precision", "recall", "r2"):
         return max(known)[1]
-    if last in ("loss", "perplexity", "rmse", "mae", "mse", "ece"):
+    if last in ("loss", "perplexity", "rmse", "mae", "mse", "ece", "mce", "bits_per_token"):
         return min(known)[1]
     return None

@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite, nan
 from typing import Any
 
 NOT_METRICS = ("step", "epoch", "seconds", "attempt")
+SMOOTHED_FROM = 200  # points
 Series = list[tuple[int, float]]
 COLORS = ("#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#0891b2", "#be185d", "#4d7c0f")
 
@@ -40,8 +42,11 @@ def draw(title: str, lines: Mapping[str, Series], legend: bool = True) -> str:
     axes = figure.subplots()
     for index, (label, points) in enumerate(lines.items()):
         steps, values = zip(*points, strict=True) if points else ((), ())
-        marker = "o" if len(points) < 3 else None
-        axes.plot(steps, values, label=label, color=COLORS[index % len(COLORS)], marker=marker, linewidth=1.6)
+        color, marker = COLORS[index % len(COLORS)], "o" if len(points) < 3 else None
+        if len(points) > SMOOTHED_FROM:
+            axes.plot(steps, values, color=color, linewidth=0.7, alpha=0.25)
+            values = tuple(smoothed(values))
+        axes.plot(steps, values, label=label, color=color, marker=marker, linewidth=1.6, alpha=0.85)
     axes.set_xlabel("step")
     axes.set_ylabel(title)
     axes.grid(alpha=0.25)
@@ -51,6 +56,16 @@ def draw(title: str, lines: Mapping[str, Series], legend: bool = True) -> str:
     if spans_decades([value for points in lines.values() for _, value in points]):
         axes.set_yscale("log")
     return to_svg(figure)
+
+
+def smoothed(values: Sequence[float]) -> list[float]:
+    """The mean over a window of a fiftieth of the points on each side; not finite values are left out of the means."""
+    half = max(1, len(values) // 50)
+    found = []
+    for index in range(len(values)):
+        window = [value for value in values[max(0, index - half) : index + half + 1] if isfinite(value)]
+        found.append(sum(window) / len(window) if window else nan)
+    return found
 
 
 def spans_decades(values: Sequence[float]) -> bool:

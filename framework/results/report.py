@@ -32,7 +32,8 @@ def render(run: Run) -> str:
         run=run,
         result=result,
         status=result.get("status") or run.status(),
-        final=final_values(result),
+        final=by_group(final_values(result)),
+        endings=endings(result),
         provenance=provenance,
         environment=environment(provenance),
         curves=pictures_of_curves(run),
@@ -48,6 +49,31 @@ def pictures_of_curves(run: Run) -> list[str]:
     """SVG curves of every metric that was reported at two steps or more."""
     lines = {name: points for name, points in series(run.rows()).items() if len(points) > 1}
     return [draw(title, {name: lines[name] for name in names}) for title, names in panels(lines).items()]
+
+
+def by_group(final: Mapping[str, float]) -> dict[str, float]:
+    """Held-out splits first, then training, then everything else in its own order."""
+    return {name: final[name] for name in sorted(final, key=group_rank)}
+
+
+def group_rank(name: str) -> int:
+    order = ("test/", "val/", "train/")
+    return next((rank for rank, group in enumerate(order) if name.startswith(group)), len(order))
+
+
+def endings(result: Mapping[str, Any]) -> list[str]:
+    """Why training ended before its length, and where the best checkpoints are."""
+    steps = result.get("steps")
+    reasons = {
+        "early_stop": f"stopped early at step {steps}: the watched metric no longer improved",
+        "minutes": f"stopped at step {steps}: the time of train.minutes is over",
+    }
+    lines = [reasons[result["stopped"]]] if result.get("stopped") in reasons else []
+    kept = {item["step"]: item["path"] for item in result.get("checkpoints") or []}
+    for metric, best in (result.get("best") or {}).items():
+        where = f", {kept[best['step']]}" if best["step"] in kept else ""
+        lines.append(f"best {metric} {short(best['value'])} at step {best['step']}{where}")
+    return lines
 
 
 def about(run: Run) -> dict[str, Any]:

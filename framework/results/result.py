@@ -56,6 +56,7 @@ def conclude(
         "final": outcome.get("final") or {},
         "best": outcome.get("best") or {},
         "expect": verdicts,
+        "stopped": outcome.get("stopped"),
         "steps": outcome.get("steps"),
         "epochs": outcome.get("epochs"),
         "examples": outcome.get("examples"),

@@ -217,14 +217,14 @@ def check_batch(split: Split, batch_size: int, world_size: int, accumulate: int)
     if batch_size > len(split):
         raise RunError(
             "data",
-            f"train.batch_size is {batch_size}, but the `train` split has only {len(split)} examples",
+            f"a batch of {batch_size} examples is asked for, but the `train` split has only {len(split)} examples",
             f"set train.batch_size to at most {len(split)}",
             "train.batch_size",
         )
     if batch_size < world_size * accumulate:
         raise RunError(
             "data",
-            f"train.batch_size counts the examples of all workers together: {batch_size} can't be divided among "
+            f"counts the examples of all workers together: {batch_size} can't be divided among "
             f"{world_size} workers x {accumulate} micro-batches",
             f"set train.batch_size to at least {world_size * accumulate}, or use fewer workers",
             "train.batch_size",

@@ -50,7 +50,7 @@ class Precision:
         if name == "fp16" and device.type == "cpu":
             raise RunError(
                 "recipe",
-                "train.precision: fp16 is for GPUs: on a CPU it is many times slower than fp32",
+                "fp16 is for GPUs: on a CPU it is many times slower than fp32",
                 "write `precision: bf16` or `precision: fp32`",
                 "train.precision",
             )

@@ -28,7 +28,7 @@ from raycipe.framework.training.judge import Judge
 from raycipe.framework.training.plan import Length, Settings, Summary, TrainPlan
 from raycipe.framework.training.precision import Precision, machine, threads_of
 from raycipe.framework.training.rows import Interval, Rows
-from raycipe.framework.training.signals import Watch
+from raycipe.framework.training.signals import Watch, stop_file
 from raycipe.framework.training.state import Average, capture_rng, restore_rng, seed_all
 from raycipe.framework.training.store import Store
 
@@ -180,9 +180,16 @@ class Session:
 
     def run(self) -> None:
         self.begin()
+        if self._is_stop_asked():
+            self.stopped = "user"
         while self.step < self.length.total_steps and self.stopped is None:
             self.advance()
         self._finish()
+
+    def _is_stop_asked(self) -> bool:
+        """Whether somebody asked to stop while the workers were starting; all ranks agree."""
+        asked = torch.tensor(float(stop_file(self.run_dir).exists()), device=self.device)
+        return bool(self.comm.all_reduce(asked, "max"))
 
     def begin(self) -> None:
         """Take up a checkpoint, if there is one; the next thing is a step."""

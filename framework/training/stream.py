@@ -177,7 +177,8 @@ def _tables(split: StreamSplit, path: str) -> Iterator[Any]:
     else:
         from pyarrow import csv
 
-        with csv.open_csv(path, convert_options=csv.ConvertOptions(include_columns=columns)) as opened:
+        parse = csv.ParseOptions(newlines_in_values=True)
+        with csv.open_csv(path, None, parse, csv.ConvertOptions(include_columns=columns)) as opened:
             yield from opened
 
 

@@ -123,19 +123,19 @@ def test_a_finished_run_trains_on_to_the_numbers_of_a_long_one(recipe: Path) -> 
 
 def test_a_changed_recipe_is_not_resumed(recipe: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.launch(["toy.yaml", "-q"]) == 0
-    assert cli.launch(["toy.yaml", "--resume", "optimizer.lr=0.2", "train.epochs=3"]) == 1
+    assert cli.launch(["toy.yaml", "--resume", "optimizer.lr=0.2", "train.epochs=3"]) == 2
     error = capfd.readouterr().err
     assert "the recipe has changed since" in error and "optimizer.lr: 0.1 -> 0.2" in error
 
 
 def test_a_finished_run_is_not_resumed_by_accident(recipe: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.launch(["toy.yaml", "-q"]) == 0
-    assert cli.launch(["toy.yaml", "--resume"]) == 1
+    assert cli.launch(["toy.yaml", "--resume"]) == 2
     assert "is done" in capfd.readouterr().err
 
 
 def test_resuming_without_a_run_says_so(recipe: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert cli.launch(["toy.yaml", "--resume"]) == 1
+    assert cli.launch(["toy.yaml", "--resume"]) == 2
     assert "no run of toy" in capfd.readouterr().err
 
 
@@ -148,7 +148,7 @@ def test_runs_compare_diff_and_report_work_on_real_runs(recipe: Path, capfd: pyt
     listed = json.loads(capfd.readouterr().out)
     assert [item["status"] for item in listed] == ["done", "done"] and listed[0]["verdicts"] == "1 met"
     assert cli.raycipe(["compare", str(first), str(second)]) == 0
-    assert "optimizer.lr" in capfd.readouterr().out and Path("compare.html").exists()
+    assert "optimizer.lr" in capfd.readouterr().out and Path("runs/compare.html").exists()
     assert cli.raycipe(["diff", str(first), str(second)]) == 1
     assert capfd.readouterr().out == "optimizer.lr: 0.1 -> 0.2\n"
     assert cli.raycipe(["diff", "toy.yaml", str(first)]) == 0

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from raycipe.framework import plugins
-from raycipe.framework.errors import RecipeError, RunError
+from raycipe.framework.errors import NotStarted, RecipeError, RunError
 from raycipe.launchers import cluster, demand, ray_session, train
 from raycipe.launchers.progress import Follower
 
@@ -147,10 +147,11 @@ def test_a_second_signal_ends_at_once_and_the_older_checkpoint_stays(run_dir: Pa
 def test_a_demand_beyond_the_machine_is_refused_before_anything_starts(run_dir: Path) -> None:
     has = demand.local_resources()["CPU"]
     many = int(has) + 3
-    result = launch(recipe(many), run_dir)
-    assert result["error"]["type"] == "resources"
-    assert result["error"]["message"] == (
-        f"{many} workers with 1 CPUs each ask for {many}; this machine has {has:g}\n"
+    with pytest.raises(NotStarted) as caught:
+        launch(recipe(many), run_dir)
+    assert caught.value.where == "resources"
+    assert str(caught.value) == (
+        f"{many} workers with 1 CPU each ask for {many}; this machine has {has:g}\n"
         f"    set resources.num_workers={int(has)} (0 workers train in the launching process, without Ray)"
     )
 
@@ -163,7 +164,7 @@ def test_every_resource_is_compared_with_what_the_cluster_has() -> None:
             demand.refuse_if_too_large({"resources": resources}, there, "the Ray cluster")
         return str(caught.value)
 
-    assert "2 workers with 1 GPUs each ask for 2; the Ray cluster has 0" in refusal(num_workers=2, gpus_per_worker=1)
+    assert "2 workers with 1 GPU each ask for 2; the Ray cluster has 0" in refusal(num_workers=2, gpus_per_worker=1)
     assert "lower resources.gpus_per_worker" in refusal(num_workers=2, gpus_per_worker=1)
     assert "2 workers with 1e+10 bytes of memory" in refusal(num_workers=2, memory_per_worker="10GB")
     assert "3 workers with 2 fpga each ask for 6" in refusal(num_workers=[3, 4], custom={"fpga": 2})
@@ -248,8 +249,8 @@ def test_progress_has_rate_and_rest_and_follows_rows_that_were_cut(run_dir: Path
 def test_a_gpu_that_is_not_there_is_told(run_dir: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     plain = recipe(resources={"num_workers": 0, "gpus_per_worker": 1})
-    result = launch(plain, run_dir)
-    assert result["error"]["message"].startswith("the recipe asks for 1 GPUs per worker, and torch sees none here")
+    with pytest.raises(NotStarted, match="asks for GPUs .1 per worker., and torch sees none here"):
+        launch(plain, run_dir)
 
 
 # ------------------------------------------------------------------------------------------------ Ray

@@ -89,6 +89,20 @@ def test_a_curve_with_nan_is_drawn() -> None:
     assert curves.draw("loss", {"train/loss": [(1, 1.0), (2, math.nan), (3, math.inf)]}).startswith("<svg")
 
 
+def test_the_report_says_why_training_ended_and_where_the_best_is(tmp_path: Path) -> None:
+    best = {"val/accuracy": {"value": 0.95, "step": 2}}
+    kept = [{"step": 2, "path": "checkpoints/step-00000002", "best": True}]
+    page = report.render(toy(tmp_path, stopped="early_stop", best=best, checkpoints=kept))
+    assert "stopped early at step 3" in page
+    assert "best val/accuracy 0.95 at step 2, checkpoints/step-00000002" in page
+
+
+def test_many_points_are_smoothed_over_their_faint_curve() -> None:
+    values = [float(index % 2) for index in range(400)]
+    smooth = curves.smoothed([*values, math.nan])
+    assert all(abs(value - 0.5) < 0.07 for value in smooth[10:390]) and math.isfinite(smooth[-1])
+
+
 def test_compare_shows_only_differing_settings_and_all_finals(tmp_path: Path) -> None:
     runs = [toy(tmp_path, lr=0.1), toy(tmp_path, lr=0.2, final={"test/accuracy": 0.95})]
     found = compare.compare(runs)
