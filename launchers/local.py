@@ -15,12 +15,12 @@ def run_here(
     config: Mapping[str, Any], prepare: Callable[[], None], follower: Follower, on_info: Callable[[str], None]
 ) -> dict[str, Any]:
     """Train in this process."""
+    device = _device(config["recipe"])
     prepare()
     from raycipe.framework.comm import LocalComm
     from raycipe.launchers.train import work
 
     ended = threading.Event()
-    device = _device(config["recipe"])
     with graceful(config["run_dir"], on_info):
         thread = follower.follow(ended)
         try:

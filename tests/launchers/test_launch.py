@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from raycipe.framework import plugins
 from raycipe.framework.runs import Run, find_all
 from raycipe.launchers import cli
 
@@ -24,6 +26,16 @@ expect: {test/accuracy: ">= 0.5"}
 profiles:
   smoke: {train: {epochs: 1}}
 """
+
+
+FLAT = '''
+@register
+class Flat(Schedule):
+    """A constant rate."""
+
+    def factor(self, step: int, total_steps: int) -> float:
+        return 1.0
+'''
 
 
 @pytest.fixture
@@ -91,6 +103,39 @@ def test_a_constructors_complaint_is_located_and_leaves_nothing(
     error = capfd.readouterr().err
     assert "optimizer.nesterov" in error and "momentum" in error and "Traceback" not in error
     assert find_all("runs") == []
+
+
+@pytest.mark.parametrize(
+    ("override", "path", "text"),
+    [
+        ("train.batch_size=4000", "train.batch_size", "has only 1258 examples"),
+        ("train.precision=fp16", "train.precision", "fp16 is for GPUs"),
+        ("resources={num_workers: 1, cpus_per_worker: 999}", "resources", "1 worker with 999 CPUs each ask for 999"),
+        ("resources.gpus_per_worker=64", "resources.gpus_per_worker", "torch sees none here"),
+        ("start=nothing", "start", "nothing: no such run"),
+        ("train.evaluate_weights=ema", "train.evaluate_weights", "needs `train.ema`"),
+    ],
+)
+def test_what_cannot_start_exits_with_2_names_its_place_and_leaves_nothing(
+    override: str, path: str, text: str, recipe: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.launch(["toy.yaml", override, "train.epochs=1"]) == 2
+    error = capfd.readouterr().err
+    assert f" {path}: " in error and text in error and "Traceback" not in error
+    assert find_all("runs") == []
+
+
+def test_own_components_must_be_named_again_to_resume(
+    recipe: Path, lab: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = lab({"schedules/flat": FLAT}, name="lab_of_launch")
+    words = ["toy.yaml", "-q", "optimizer.schedule=flat"]
+    assert cli.launch([*words, "--components", str(folder)]) == 0
+    plugin = only_run().read("provenance.json")["plugins"][0]
+    assert plugin["folder"] == str(folder) and len(plugin["sha256"]) == 64
+    plugins._added.clear()
+    assert cli.launch(["--resume", "toy", "train.epochs=3"]) == 2
+    assert f"was launched with --components {folder}" in capfd.readouterr().err
 
 
 def test_check_says_where_every_value_comes_from(recipe: Path, capfd: pytest.CaptureFixture[str]) -> None:
