@@ -26,16 +26,8 @@ def check(merged: Merged, schema: dict[str, Any] | None = None, data_root: str |
 
     `schema` is `catalogue.load()`'s (loaded here if None); `data_root` a folder outside the project that may be read.
     """
-    schema = schema if schema is not None else catalogue.load()
     inputs = Inputs(merged.path, data_root)
-    root, problems = _checked(merged, schema, inputs)
-    told = {_mark(problem) for problem in problems}
-    for name, variant in merged.profile_variants():
-        for problem in _checked(variant, schema, Inputs(merged.path, data_root))[1]:
-            if _mark(problem) not in told:
-                told.add(_mark(problem))
-                problem.path = f"profiles.{name}.{problem.path}".rstrip(".")
-                problems.append(problem)
+    root, problems = _examined(merged, schema if schema is not None else catalogue.load(), inputs, data_root)
     if problems:
         raise RecipeError(problems)
     return Recipe(merged, root, recipe_hash(plain(root), inputs.relative))
@@ -44,10 +36,25 @@ def check(merged: Merged, schema: dict[str, Any] | None = None, data_root: str |
 def check_file(path: str, schema: dict[str, Any], data_root: str | None = None) -> list[Problem]:
     """The mistakes of one recipe file."""
     try:
-        check(load(path), schema, data_root)
+        merged = load(path)
+        return _examined(merged, schema, Inputs(merged.path, data_root), data_root)[1]
     except RecipeError as error:
         return error.problems
-    return []
+
+
+def _examined(
+    merged: Merged, schema: dict[str, Any], inputs: Inputs, data_root: str | None
+) -> tuple[Node, list[Problem]]:
+    """The normalised tree of the recipe, and every mistake in it and in its profiles."""
+    root, problems = _checked(merged, schema, inputs)
+    told = {_mark(problem) for problem in problems}
+    for name, variant in merged.profile_variants():
+        for problem in _checked(variant, schema, Inputs(merged.path, data_root))[1]:
+            if _mark(problem) not in told:
+                told.add(_mark(problem))
+                problem.path = f"profiles.{name}.{problem.path}".rstrip(".")
+                problems.append(problem)
+    return root, problems
 
 
 def _checked(merged: Merged, schema: dict[str, Any], inputs: Inputs) -> tuple[Node, list[Problem]]:

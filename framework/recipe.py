@@ -123,7 +123,7 @@ def _from_profile(nodes: Node, section: str, profile: str) -> bool:
 def _fold(sources: Sequence[Source]) -> Node:
     tree = sources[-1].node
     for source in reversed(sources[:-1]):
-        tree = lay(tree, source.node)
+        tree = lay(without(tree, "about"), source.node)  # a base's sentence is about the base
     return tree
 
 

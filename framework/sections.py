@@ -32,6 +32,7 @@ def check_rules(root: Node, walk: Walk) -> None:
     _length(root, walk)
     _batch(root, walk)
     _workers(root, walk)
+    _parallel(root, walk)
     _averaged(root, walk)
     _watched(root, walk)
     _claims(root, walk)
@@ -123,6 +124,17 @@ def _workers(root: Node, walk: Walk) -> None:
     if isinstance(workers.value, list) and workers.value[0].value > workers.value[1].value:
         message = f"[min, max] with min {workers.value[0].value} above max {workers.value[1].value}"
         walk.problems.append(Problem("section", workers.at, "resources.num_workers", message))
+
+
+def _parallel(root: Node, walk: Walk) -> None:
+    train, resources = _map(root, "train"), _map(root, "resources")
+    if train is None or resources is None or "parallel" not in train or _is_wrong(walk, "train.parallel"):
+        return
+    parallel = train["parallel"]
+    if parallel.value is not None and resources["num_workers"].value == 0:
+        message = f"`{parallel.value}` has no meaning with num_workers 0, which trains in the launching process"
+        hint = "resources.num_workers: 1 or more, or train.parallel: null"
+        walk.problems.append(Problem("section", parallel.at, "train.parallel", message, hint, parallel.value))
 
 
 def _averaged(root: Node, walk: Walk) -> None:

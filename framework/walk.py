@@ -227,7 +227,9 @@ class Walk:
         near = words.nearest(name, self.types[kind]) if name else None
         if near:
             return f"did you mean `{near}`?"
-        return f"known: {words.listed(sorted(self.types[kind]))}" if self.types[kind] else f"no {kind} are installed"
+        types = sorted(self.types[kind])
+        known = f"known: {words.listed(types)}" if types else f"no {kind} are installed"
+        return f"{known}\n{words.OWN_COMPONENTS}" if name else known
 
     def _without_type(self, kind: str, node: Node, path: str) -> None:
         """A map that does not say its type: told once, and each key that no type of the kind knows."""

@@ -8,7 +8,11 @@ from raycipe.framework.errors import shown
 
 NAMES_SHOWN = 12
 MOST_NAMES = 500
+LIMITS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+FAR = 10**9
+OWN_COMPONENTS = "own components: --components DIR"
 LONGEST_NAME = 100
+SHORT_NAME = 8  # up to this length a few common letters make two words look alike, as width and depth
 
 
 def told(value: Any) -> str:
@@ -42,7 +46,7 @@ def listed(names: list[str]) -> str:
 
 
 def nearest(word: str, known: Any) -> str | None:
-    """The known name that was probably meant: the same but for case and hyphens, or similar."""
+    """The known name that was probably meant: the same but for case and hyphens, letters swapped, or similar."""
     names = list(known)
     simple = word.lower().replace("-", "_")
     if simple in names:
@@ -50,9 +54,12 @@ def nearest(word: str, known: Any) -> str | None:
     names = [name for name in names[:MOST_NAMES] if len(name) <= LONGEST_NAME]  # comparing is slow, and quadratic
     if not names or len(word) > LONGEST_NAME:
         return None
+    swapped = [name for name in names if sorted(name) == sorted(simple)]
+    if swapped:
+        return swapped[0]
     from difflib import get_close_matches  # costs 6 ms, so only a wrong name imports it
 
-    found = get_close_matches(simple, names, n=1, cutoff=0.6)
+    found = get_close_matches(simple, names, n=1, cutoff=0.65 if len(simple) <= SHORT_NAME else 0.6)
     return found[0] if found else None
 
 
@@ -63,9 +70,8 @@ def bounds(wanted: dict[str, Any]) -> str:
 
 
 def allowed_range(name: str, wanted: dict[str, Any]) -> str:
-    """`0 < ratio <= 1`; empty without bounds (the bounds of every integer are no news)."""
-    if wanted.get("maximum") == 2**53 - 1:
-        return ""
+    """`0 < ratio <= 1`, `epochs >= 1`; empty without bounds. Bounds that nobody meets (10**9 and more) are no news."""
+    wanted = {key: bound for key, bound in wanted.items() if key not in LIMITS or abs(bound) < FAR}
     low = {"exclusiveMinimum": " < ", "minimum": " <= "}
     high = {"exclusiveMaximum": " < ", "maximum": " <= "}
     before = "".join(number(wanted[key]) + sign for key, sign in low.items() if key in wanted)

@@ -29,7 +29,7 @@ def add_parsers(commands: Any) -> None:
     )
 
     new = commands.add_parser("new", help="write a component or a recipe that passes the checks")
-    what = new.add_subparsers(prog=new.prog, dest="what", metavar="WHAT", required=True)
+    what = new.add_subparsers(dest="what", metavar="WHAT", required=True)
     found = _parser(what, "component", run_new_component, "write DIR/KIND/TYPE.py")
     found.add_argument("name", metavar="KIND/TYPE", help="e.g. models/gated_mlp")
     found.add_argument(

@@ -76,8 +76,7 @@ def raycipe_parser() -> argparse.ArgumentParser:
         prog="raycipe", description="Recipes for machine-learning research, run on Ray.", epilog=EXIT_CODES
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
-    # `prog` is given because argparse would find it by formatting a usage line, which imports shutil at every start.
-    commands = parser.add_subparsers(prog=parser.prog, dest="subcommand", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(dest="subcommand", metavar="COMMAND", required=True)
     commands.add_parser("launch", help="run a recipe (the same as the command `launch`)", add_help=False)
     catalog.add_parsers(commands)
     inspecting.add_parsers(commands)

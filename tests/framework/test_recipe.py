@@ -66,6 +66,16 @@ def test_layers_lie_in_the_order_base_recipe_profiles_overrides() -> None:
     assert not {"extends", "profiles"} & set(both)
 
 
+def test_a_base_gives_its_paper_but_not_its_sentence() -> None:
+    Path("a.yaml").write_text(RECIPE + "about: A network.\npaper: {title: On networks}\n")
+    Path("b.yaml").write_text("recipe: 1\nextends: a.yaml\n")
+    Path("c.yaml").write_text("recipe: 1\nextends: b.yaml\nabout: Another network.\n")
+    assert values()["about"] == "A network."
+    assert "about" not in values(path="b.yaml")
+    assert values(path="b.yaml")["paper"] == {"title": "On networks"}
+    assert values(path="c.yaml")["about"] == "Another network."
+
+
 def test_references_see_all_layers() -> None:
     Path("b.yaml").write_text(
         "recipe: 1\nextends: a.yaml\nabout: lr ${optimizer.lr}, ${train.epochs} epochs\n"

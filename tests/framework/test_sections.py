@@ -94,6 +94,11 @@ def test_each_kind_of_job_is_allowed(text: str, problems: Any) -> None:
         (AGENT + "train: {eval_episodes: 3}\n", "train", "missing `env_steps` or `iterations`: how long to train"),
         (AGENT + "train: {iterations: 1, env_steps: 3}\n", "train.iterations", "excludes `env_steps`: give one of"),
         (TASK + "train: {evaluate_weights: ema}\n", "train.evaluate_weights", "`ema` needs `train.ema`, a decay"),
+        (
+            TASK + "train: {parallel: fsdp}\nresources: {num_workers: 0}\n",
+            "train.parallel",
+            "`fsdp` has no meaning with num_workers 0, which trains in the launching process",
+        ),
         (TASK + "resources: {num_workers: [3, 2]}\n", "resources.num_workers", "[min, max] with min 3 above max 2"),
         (
             TASK + "train: {keep_best: {metric: val/acuracy, mode: max}}\n",
@@ -113,6 +118,18 @@ def test_each_broken_rule_is_told_at_its_section(text: str, path: str, message: 
         (path, True)
     ]
     assert message in found[0].message
+
+
+@pytest.mark.parametrize("train", ["parallel: ddp", "parallel: null"])
+def test_workers_may_share_a_model_and_none_need_not(train: str, problems: Any) -> None:
+    workers = "0" if "null" in train else "2"
+    assert problems(TASK + f"train: {{{train}}}\nresources: {{num_workers: {workers}}}\n") == []
+
+
+def test_a_profile_without_workers_can_not_keep_the_way_that_they_share_a_model(problems: Any) -> None:
+    (found,) = problems(TASK + "train: {parallel: ddp}\nprofiles: {small: {resources: {num_workers: 0}}}\n")
+    assert (found.code, found.path) == ("section", "profiles.small.train.parallel")
+    assert found.hint == "resources.num_workers: 1 or more, or train.parallel: null"
 
 
 def test_an_agent_stands_alone(problems: Any) -> None:

@@ -314,6 +314,13 @@ def test_each_mistake_says_what_to_do(text: str, hint: str, things: dict[str, An
     assert found.splitlines()[1].strip() == hint
 
 
+def test_a_type_that_nobody_knows_may_be_the_users_own(things: dict[str, Any]) -> None:
+    own = "\n    own components: --components DIR"
+    assert told(things, "type: thing\nneeded: yes\ninner: zzz\n")[0].endswith(own)
+    for text in ("inner: flt", "inner: sgd", "inner: {level: 1}"):
+        assert "--components" not in told(things, f"type: thing\nneeded: yes\n{text}\n")[0]
+
+
 def test_a_near_choice_is_named_before_the_help(things: dict[str, Any]) -> None:
     assert "did you mean `auto`?" in told(things, "type: thing\nneeded: yes\nmixed: Auto\n")[0]
 
@@ -326,7 +333,8 @@ def test_a_type_of_another_kind_is_recognised(things: dict[str, Any]) -> None:
 def test_a_kind_without_components_says_so(things: dict[str, Any]) -> None:
     walk = Walk(things)
     walk.component("envs", as_node({"type": "x"}), "env", ("env", {}))
-    assert str(walk.problems[0]) == "r.yaml:1:1: env.type: no envs/x\n    no envs are installed"
+    words = ["r.yaml:1:1: env.type: no envs/x", "no envs are installed", "own components: --components DIR"]
+    assert str(walk.problems[0]) == "\n    ".join(words)
 
 
 def test_a_map_without_a_type_also_tells_keys_that_no_type_knows(things: dict[str, Any]) -> None:
