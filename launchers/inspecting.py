@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,9 @@ def add_parsers(commands: Any) -> None:
     _storage(compare, run_compare)
 
     diff = commands.add_parser("diff", help="how two recipes or runs differ, by meaning")
-    diff.add_argument("left", help="a recipe file or a run")
-    diff.add_argument("right", help="a recipe file or a run")
+    for side in ("left", "right"):
+        diff.add_argument(side, help="a recipe file, a run, or a packaged recipe's name if no run has it")
+    diff.add_argument("--components", action="append", default=[], metavar="DIR", help="a folder with own components")
     _storage(diff, run_diff)
 
     reproduce = commands.add_parser("reproduce", help="run a finished run again and compare the numbers")
@@ -132,9 +134,13 @@ def run_compare(args: argparse.Namespace) -> int:
 
 def run_diff(args: argparse.Namespace) -> int:
     """Exit code 0 if both mean the same, 1 if they differ (as `diff` does)."""
+    from raycipe.framework import plugins
     from raycipe.framework.results.diff import differences, shown
 
-    left, right = (_meaning(text, args.storage) for text in (args.left, args.right))
+    for folder in args.components:
+        plugins.add_folder(folder)
+    (left_is, left), (right_is, right) = (_meaning(text, args.storage) for text in (args.left, args.right))
+    print(f"left: {left_is}\nright: {right_is}")
     found = list(differences(left, right))
     for item in found:
         print(f"{item.path}: {shown(item.left)} -> {shown(item.right)}")
@@ -143,17 +149,32 @@ def run_diff(args: argparse.Namespace) -> int:
     return 1 if found else 0
 
 
-def _meaning(text: str, storage: str) -> dict[str, Any]:
-    """The resolved values of a recipe file, a packaged recipe or a run, without the words that change nothing."""
+def _meaning(text: str, storage: str) -> tuple[str, dict[str, Any]]:
+    """What a name stands for, and its resolved values without the words that change nothing."""
+    from raycipe.framework.errors import RunError
+    from raycipe.framework.extends import packaged_file, packaged_names
     from raycipe.framework.runs import find
 
-    if not text.endswith((".yaml", ".yml")) and (Path(text, "resolved.yaml").exists() or not Path(text).is_dir()):
-        recipe = find(text, storage).resolved()
-    else:
-        from raycipe.framework.check import check
-        from raycipe.framework.recipe import load
+    if text.endswith((".yaml", ".yml")):
+        return f"recipe {text}", _resolved(text)
+    try:
+        run = find(text, storage)
+    except RunError as error:
+        if text in packaged_names():
+            return f"packaged recipe {text}", _resolved(packaged_file(text))
+        error.hint += "\na recipe is named by its file, or by its name if it is packaged"
+        raise
+    return f"run {os.path.relpath(run)}", _without_words(run.resolved())
 
-        recipe = dict(check(load(text)).plain)
+
+def _resolved(path: str) -> dict[str, Any]:
+    from raycipe.framework.check import check
+    from raycipe.framework.recipe import load
+
+    return _without_words(check(load(path)).plain)
+
+
+def _without_words(recipe: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in recipe.items() if key not in ("about", "paper")}
 
 
