@@ -47,8 +47,9 @@ class Data(Component, ABC):
     `load` reads or makes everything, the same on every process, and returns at least `train`; `val` and `test` where
     they exist. It also sets `facts`, which fill the `FromData` arguments of others: `input_shape` (list of int,
     one example's), `num_features` (their product), `num_outputs` (classes or target dimensions), `num_classes`
-    (classification only), `class_names`, `vocab_size`, `context_length`. Raises `RunError("data", ...)` for a missing,
-    empty or malformed source, naming file and line or row.
+    (classification only), `class_names`, `vocab_size`, `context_length`. `missing` may tell why a
+    fact is absent and what to do about it (a dict by fact), `note` what the plan says of the data beside its sizes.
+    Raises `RunError("data", ...)` for a missing, empty or malformed source, naming file and line or row.
     """
 
     facts: dict[str, Any]

@@ -164,8 +164,9 @@ def _silent(
     if isinstance(parameter.default, Default):
         return {name: _realise(parameter.annotation, parameter.default.value, context, _join(path, name))}
     if parameter.fact and parameter.default is declaration.REQUIRED:
+        reason = context.facts.get("missing", {}).get(parameter.fact)
         message = f"missing `{name}`, which {kind}/{type_} needs and the data does not tell ({parameter.fact})"
-        raise RecipeError([Problem("missing", _place(value), path, message, f"{name}: {parameter.help}")])
+        raise RecipeError([Problem("missing", _place(value), path, message, reason or f"{name}: {parameter.help}")])
     return {}
 
 

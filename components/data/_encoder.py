@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
+from raycipe.components.data._files import Columns, leave_out
 from raycipe.framework.contracts import Batch
-from raycipe.framework.errors import RunError
+from raycipe.framework.errors import RunError, shown
 
-Columns = Mapping[str, np.ndarray]
+COMMAS = re.compile(r"\s*[-+]?[\d.]*\d(,\d+)+(\.\d*)?\s*")  # 1,234  1,234.5  1,5  1.234,5
+NO_COMMAS = "write numbers without thousands separators and with a decimal point, as in 1234.5"
 
 
 class Chunk(NamedTuple):
@@ -42,8 +45,7 @@ class Column:
         self.count, self.mean, self.squares = 0, 0.0, 0.0  # of training rows; squares around the mean
 
     def see(self, values: np.ndarray, chunk: Chunk, collect: bool) -> None:
-        """Update from one chunk. Raises RunError naming row and column of a missing or infinite value."""
-        _require_values(self.name, values, chunk)
+        """Update from one chunk of values without a gap."""
         if values.dtype.kind not in "biuf":
             self.is_number = self.is_whole = False
         elif values.dtype.kind == "f":
@@ -86,7 +88,9 @@ class Encoder:
 
     def fit(self, chunks: Iterable[Chunk]) -> None:
         """One pass over all rows: kinds, classes and words from each of them, mean and spread from training rows."""
+        rows = 0
         for chunk in chunks:
+            rows += len(chunk.columns[self.targets[0]])
             for name, column in self.columns.items():
                 self._see(column, chunk.columns[name], chunk, name in self.targets)
         for name, column in self.columns.items():
@@ -95,8 +99,19 @@ class Encoder:
         if self.classes is None:
             target = self.columns[self.targets[0]]
             self.classes = len(self.targets) == 1 and (target.is_whole or not target.is_number)
+            if self.classes:
+                _refuse_commas(target)
+        for name in self.features:
+            if not self.columns[name].is_number:
+                _refuse_commas(self.columns[name])
+                _require_few_words(self.columns[name], rows)
+        if self.classes and len(self.class_names) < 2:
+            name, value = self.targets[0], self.class_names[0]
+            message = f"the target `{shown(name)}` is `{shown(value)}` in every row: there is nothing to tell apart"
+            raise RunError("data", message, "classes need two different values at least", where="data.target")
 
     def _see(self, column: Column, values: np.ndarray, chunk: Chunk, is_target: bool) -> None:
+        _require_values(column.name, values, chunk, self.targets)
         is_text = values.dtype.kind not in "biuf"
         wants_words = self.classes is not False if is_target else self.one_hot and is_text
         column.see(values, chunk, wants_words)
@@ -126,7 +141,9 @@ class Encoder:
     def _encode(self, column: Column, values: np.ndarray) -> np.ndarray:
         """(rows, 1) for a number, (rows, words) of 0 and 1 for text."""
         if not column.is_number:
-            return np.eye(len(column.words))[_numbers(values, column.sorted_words())]
+            encoded = np.zeros((len(values), len(column.words)), dtype=np.float32)
+            encoded[np.arange(len(values)), _numbers(values, column.sorted_words())] = 1
+            return encoded
         numbers = values.astype(np.float64)[:, None]
         return (numbers - column.mean) / column.spread if self.standardize else numbers
 
@@ -159,39 +176,51 @@ def _numeric_first(word: str) -> tuple[int, float, str]:
         return (1, 0.0, word)
 
 
-def _require_values(name: str, values: np.ndarray, chunk: Chunk) -> None:
+def _require_values(name: str, values: np.ndarray, chunk: Chunk, targets: Sequence[str]) -> None:
+    """Raise RunError naming row and column of a missing or infinite value."""
     if values.dtype.kind == "f":
         bad = ~np.isfinite(values)
     elif values.dtype.kind in "biu":
         return
-    elif values.dtype.kind in "OUST":
-        bad = np.array([value is None or value != value for value in values.tolist()], dtype=bool)
     else:
-        message = f"{chunk.place(0)[0]}: column `{name}` holds {values.dtype}, which is neither number nor text"
-        raise RunError("data", message, "leave it out with `features`, or convert it", where="data.features")
+        bad = np.array([value is None or value != value for value in values.tolist()], dtype=bool)
     if bad.any():
         at = int(np.flatnonzero(bad)[0])
-        what = "is infinite" if values.dtype.kind == "f" and np.isinf(values[at]) else "has no value"
+        is_infinite = values.dtype.kind == "f" and bool(np.isinf(values[at]))
         source, row = chunk.place(at)
-        raise RunError(
-            "data",
-            f"{source}: row {row}, column `{name}` {what} ({int(bad.sum())} such here)",
-            "fill or remove these rows, leave the column out with `features`, or set data.missing: drop",
-            where="data",
+        what = "is infinite" if is_infinite else "has no value"
+        message = f"{source}: row {row}, column `{shown(name)}` {what} ({int(bad.sum())} such here)"
+        skip = "" if is_infinite else "set data.missing: drop to train without such rows, "
+        raise RunError("data", message, f"correct the file, {skip}or {leave_out(name, targets)}", where="data")
+
+
+def _refuse_commas(column: Column) -> None:
+    """Raise RunError for text that is numbers written with commas: as words they would lose their meaning."""
+    commas = [word for word in column.words if COMMAS.fullmatch(word)]
+    if commas and all(COMMAS.fullmatch(word) or _is_number(word) for word in column.words):
+        message = f"column `{shown(column.name)}` holds numbers with a comma, such as `{shown(min(commas))}`"
+        raise RunError("data", message, NO_COMMAS, where="data")
+
+
+def _require_few_words(column: Column, rows: int) -> None:
+    """Raise RunError for an id or free text, which would become about as many features as there are rows."""
+    if len(column.words) > max(50, rows / 10):
+        message = (
+            f"column `{shown(column.name)}` holds {len(column.words)} distinct words in {rows} rows, "
+            "too many for data.one_hot to make a feature of each"
         )
+        raise RunError("data", message, f"{leave_out(column.name)}, or group its words in the file", where="data")
 
 
 def _text(name: str, found: Text, is_target: bool) -> RunError:
+    what = "target" if is_target else "column"
+    message = f"{found.source}: row {found.row}, {what} `{shown(name)}` holds the text `{shown(found.value)}`"
+    if COMMAS.fullmatch(found.value):
+        return RunError("data", f"{message}, a number with a comma", NO_COMMAS, where="data")
     if is_target:
-        message = f"{found.source}: row {found.row}, target `{name}` holds the text `{found.value}`, not a number"
-        return RunError("data", message, "for classes set data.target_type: class", where="data.target")
-    where = f"{found.source}: row {found.row}, column `{name}`"
-    return RunError(
-        "data",
-        f"{where} holds the text `{found.value}`, but features must be numbers",
-        "correct it, leave the column out with `features`, or set data.one_hot: true to make one feature a word",
-        where="data.features",
-    )
+        return RunError("data", f"{message}, not a number", "for classes set data.target_type: class", "data.target")
+    hint = f"correct it, {leave_out(name)}, or set data.one_hot: true to make one feature a word"
+    return RunError("data", f"{message}, but features must be numbers", hint, where="data.features")
 
 
 def _first_text(values: np.ndarray, chunk: Chunk) -> Text:

@@ -61,5 +61,13 @@ def classification_facts(input_shape: list[int], class_names: list[str]) -> dict
     }
 
 
-def regression_facts(input_shape: list[int], num_outputs: int) -> dict[str, Any]:
-    return {"input_shape": input_shape, "num_features": int(np.prod(input_shape)), "num_outputs": num_outputs}
+def regression_facts(
+    input_shape: list[int], num_outputs: int, why: str = "its targets are measured numbers: use `task: regression`"
+) -> dict[str, Any]:
+    """`why` there are no classes, and what to do about it."""
+    return {
+        "input_shape": input_shape,
+        "num_features": int(np.prod(input_shape)),
+        "num_outputs": num_outputs,
+        "missing": {"num_classes": why},
+    }

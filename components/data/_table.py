@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from raycipe.components.data._encoder import Chunk, Columns, Encoder
+from raycipe.components.data._encoder import Chunk, Encoder
+from raycipe.components.data._files import (
+    Columns,
+    Format,
+    column_names,
+    complete_rows,
+    leave_out,
+    list_files,
+    read_batches,
+    read_table,
+    to_columns,
+)
 from raycipe.components.data._splits import classification_facts, regression_facts, shuffled_rows
 from raycipe.framework.contracts import Split, StreamSplit, TensorSplit
-from raycipe.framework.errors import RunError
+from raycipe.framework.errors import RunError, shown
 from raycipe.framework.streams import numpy_generator
+from raycipe.framework.words import listed, nearest
 
-Format = Literal["csv", "parquet"]
+UNNAMED = ("", "Unnamed: 0", "__index_level_0__")  # as pandas saves row numbers
 Part = float | str  # a share of the rows, or a file of its own
-Rows = tuple[Columns, list[tuple[str, int]]]  # columns, and (file, row) of each row
+
+
+class Rows(NamedTuple):
+    """Columns, the place (file, row) of each row, and how many rows were left out as incomplete."""
+
+    columns: Columns
+    origins: list[tuple[str, int]]
+    dropped: int = 0
 
 
 @dataclass(frozen=True)
@@ -29,6 +48,7 @@ class Table:
     path: str
     target: list[str]
     features: list[str] | None
+    drop: list[str]
     target_type: str
     one_hot: bool
     missing: str
@@ -45,59 +65,103 @@ class Table:
         for name, part in (("val", self.val), ("test", self.test)):
             if isinstance(part, str):
                 files[name] = list_files(part, self.format, f"data.{name}")
-        names = self._features(files["train"][0])
+        names = self._features([file for group in files.values() for file in group])
         classes = {"auto": None, "class": True, "number": False}[self.target_type]
         encoder = Encoder(names, self.target, classes, self.one_hot, self.standardize)
         split_seed = seed if self.split_seed is None else self.split_seed
         sizes = [Path(file).stat().st_size for group in files.values() for file in group]
-        streamed = sum(sizes) > self.memory_limit_mb * 1e6
-        splits = self._stream(files, encoder, split_seed) if streamed else self._in_memory(files, encoder, split_seed)
-        if encoder.classes:
-            facts = classification_facts([len(encoder.feature_names)], encoder.class_names)
+        if sum(sizes) > self.memory_limit_mb * 1e6:
+            splits, dropped = self._stream(files, encoder, split_seed), 0
         else:
-            facts = regression_facts([len(encoder.feature_names)], len(self.target))
-        return splits, {**facts, "feature_names": encoder.feature_names}
+            splits, dropped = self._in_memory(files, encoder, split_seed)
+        return splits, self._facts(encoder, dropped)
 
-    def _features(self, file: str) -> list[str]:
-        """The columns to read as x: those asked for, else all but the target. Raises RunError for an unknown one."""
-        known = column_names(file, self.format, self.separator)
-        for where, names in (("data.target", self.target), ("data.features", self.features or [])):
+    def _facts(self, encoder: Encoder, dropped: int) -> dict[str, Any]:
+        names, columns = encoder.feature_names, len(encoder.features)
+        note = f"{len(names)} feature{'s' * (len(names) != 1)}"
+        note += f" from {columns} column{'s' * (columns != 1)}" if len(names) != columns else ""
+        note += f", {dropped} row{'s' * (dropped != 1)} dropped" if dropped else ""
+        if encoder.classes:
+            facts = classification_facts([len(names)], encoder.class_names)
+        else:
+            facts = regression_facts([len(names)], len(self.target), self._why_numbers())
+        return {**facts, "feature_names": names, "note": note}
+
+    def _why_numbers(self) -> str:
+        """Why there are no classes, and what to do if there should be."""
+        if len(self.target) > 1:
+            return "several targets are measured numbers: use `task: regression`, or name one target"
+        target = f"`{shown(self.target[0])}`"
+        if self.target_type == "number":
+            return f"data.target_type: number takes {target} as measured: use `task: regression`, or target_type: class"
+        held = f"the target column {target} holds measured numbers"
+        return f"{held}: use `task: regression`, or data.target_type: class to take each number as a class"
+
+    def _features(self, files: list[str]) -> list[str]:
+        """The columns to read as x: those asked for, else all but the target, without those to drop.
+
+        Raises RunError for an unknown or ambiguous one.
+        """
+        known = column_names(files[0], self.format, self.separator)
+        asked = {"data.target": self.target, "data.features": self.features or [], "data.drop": self.drop}
+        for where, names in asked.items():
             for name in names:
                 if name not in known:
-                    shown = ", ".join(known[:12]) + (", ..." if len(known) > 12 else "")
-                    raise RunError("data", f"{file}: has no column `{name}`", f"its columns: {shown}", where=where)
-        names = self.features or [name for name in known if name not in self.target]
-        if not names or set(names) & set(self.target):
-            message = f"{file}: the features and the target must be different columns, at least one each"
-            raise RunError("data", message, where="data.features")
+                    raise _unknown(files[0], name, known, where)
+        if len(set(self.target)) < len(self.target):
+            raise RunError("data", "data.target names a column twice", where="data.target")
+        if set(self.target) & {*(self.features or []), *self.drop}:
+            message = (
+                f"{files[0]}: the features and the target must be different columns, and the target is not dropped"
+            )
+            raise RunError("data", message, where="data.target")
+        columns = self.features or [name for name in known if name not in self.target]
+        names = [name for name in dict.fromkeys(columns) if name not in self.drop]
+        if not names:
+            raise RunError("data", f"{files[0]}: no column is left for the features", where="data.features")
+        for file in files:
+            _require_once(file, column_names(file, self.format, self.separator), [*names, *self.target])
+        for name in [] if self.features else [each for each in names if each in UNNAMED]:
+            message = f"{files[0]}: column {known.index(name) + 1} (`{name}`) has no name of its own"
+            hint = f"row numbers are often saved so: name it in the file, or {leave_out(name)}"
+            raise RunError("data", message, hint, where="data.features")
         return names
 
     # ------------------------------------------------------------------------------------------ in memory
 
-    def _in_memory(self, files: dict[str, list[str]], encoder: Encoder, seed: int) -> dict[str, Split]:
-        frames = {name: self._read(group, [*encoder.features, *self.target]) for name, group in files.items()}
+    def _in_memory(self, files: dict[str, list[str]], encoder: Encoder, seed: int) -> tuple[dict[str, Split], int]:
+        """Splits, and the number of rows left out."""
+        frames = {name: self._read(group, encoder.features) for name, group in files.items()}
         shares = {name: part for name, part in (("val", self.val), ("test", self.test)) if not isinstance(part, str)}
+        dropped = sum(frame.dropped for frame in frames.values())
         whole = frames.pop("train")
-        rows = shuffled_rows(len(whole[1]), shares.get("val", 0.0), shares.get("test", 0.0), seed)
+        rows = shuffled_rows(len(whole.origins), shares.get("val", 0.0), shares.get("test", 0.0), seed)
         parts = {name: _take(whole, index) for name, index in rows.items()}
         parts.update(frames)
-        encoder.fit(Chunk(part[0], name == "train", part[1].__getitem__) for name, part in parts.items())
-        return {name: TensorSplit(encoder(parts[name][0])) for name in ("train", "val", "test") if name in parts}
+        encoder.fit(Chunk(part.columns, name == "train", part.origins.__getitem__) for name, part in parts.items())
+        names = [name for name in ("train", "val", "test") if name in parts]
+        return {name: TensorSplit(encoder(parts[name].columns)) for name in names}, dropped
 
-    def _read(self, files: list[str], names: list[str]) -> Rows:
+    def _read(self, files: list[str], features: list[str]) -> Rows:
         """The columns of all files together, and the place of every row."""
-        parts, origins = [], []
+        names = [*features, *self.target]
+        parts: list[Columns] = []
+        origins: list[tuple[str, int]] = []
+        dropped = 0
         for file in files:
-            table = read_table(file, self.format, self.separator, names)
+            table = read_table(file, self.format, self.separator, features, self.target)
             rows = np.arange(table.num_rows)
             if self.missing == "drop":
                 rows = complete_rows(table)
+                dropped += table.num_rows - len(rows)
                 table = table.take(rows)
-            parts.append(to_columns(table, names))
+            if len(rows):
+                parts.append(to_columns(table, names))
             origins += [(file, int(row) + 1) for row in rows]
         if not origins:
-            raise RunError("data", f"{', '.join(files[:3])}: no rows", where="data.path")
-        return {name: np.concatenate([part[name] for part in parts]) for name in names}, origins
+            said = f"no rows{f' without a missing value (of {dropped})' * (dropped > 0)}"
+            raise RunError("data", f"{', '.join(files[:3])}: {said}", where="data.path")
+        return Rows({name: np.concatenate([part[name] for part in parts]) for name in names}, origins, dropped)
 
     # ------------------------------------------------------------------------------------------ streamed
 
@@ -111,7 +175,7 @@ class Table:
         groups = self._deal(files, seed)
         names = [*encoder.features, *self.target]
         rows: dict[str, int] = {}
-        encoder.fit(self._chunks(groups, names, rows))
+        encoder.fit(self._chunks(groups, encoder.features, rows))
         return {
             name: StreamSplit(group, [rows[file] for file in group], self.format, names, encoder)
             for name, group in groups.items()
@@ -135,13 +199,15 @@ class Table:
                 )
         return {"train": sorted(left), **groups}
 
-    def _chunks(self, groups: dict[str, list[str]], names: list[str], rows: dict[str, int]) -> Iterator[Chunk]:
+    def _chunks(self, groups: dict[str, list[str]], features: list[str], rows: dict[str, int]) -> Iterator[Chunk]:
         for split, group in groups.items():
             for file in group:
                 rows[file] = 0
-                for columns in read_batches(file, self.format, names):
+                for columns in read_batches(file, self.format, features, self.target):
                     yield Chunk(columns, split == "train", _counter(file, rows[file] + 1))
-                    rows[file] += len(columns[names[0]])
+                    rows[file] += len(columns[features[0]])
+            if not sum(rows[file] for file in group):
+                raise RunError("data", f"{', '.join(group[:3])}: no rows", where="data.path")
 
 
 def _counter(file: str, first: int) -> Callable[[int], tuple[str, int]]:
@@ -150,99 +216,26 @@ def _counter(file: str, first: int) -> Callable[[int], tuple[str, int]]:
 
 
 def _take(part: Rows, index: np.ndarray) -> Rows:
-    columns, origins = part
-    return {name: values[index] for name, values in columns.items()}, [origins[i] for i in index.tolist()]
+    columns = {name: values[index] for name, values in part.columns.items()}
+    return Rows(columns, [part.origins[i] for i in index.tolist()])
 
 
-def list_files(path: str, format: Format, where: str) -> list[str]:
-    """The file, or the files of a folder with the format's suffix in the order of their names."""
-    there = Path(path)
-    if there.is_file():
-        return [path]
-    suffix = f".{format}"
-    if there.is_dir():
-        files = sorted(str(file) for file in there.iterdir() if file.suffix == suffix)
-        if files:
-            return files
-        raise RunError("data", f"{path}: no file in this folder ends in {suffix}", where=where)
-    raise RunError("data", f"{path}: no such file or folder", "a path is relative to the recipe's file", where=where)
+def _unknown(file: str, name: str, known: list[str], where: str) -> RunError:
+    alike = [each for each in known if each.strip().casefold() == name.strip().casefold()]
+    near = alike[0] if alike else nearest(name, known)
+    hint = f"did you mean `{shown(near)}`?  " if near else ""
+    hint += f"its columns: {listed([shown(each) for each in known])}"
+    return RunError("data", f"{file}: has no column `{shown(name)}`", hint, where=where)
 
 
-def column_names(file: str, format: Format, separator: str) -> list[str]:
-    with reading(file):
-        if format == "parquet":
-            from pyarrow import parquet
-
-            return list(parquet.read_schema(file).names)
-        with open_csv(file, None, separator) as opened:
-            return list(opened.schema.names)
-
-
-def read_table(file: str, format: Format, separator: str, names: list[str]) -> Any:
-    """A pyarrow table of the named columns; a column's type is inferred from all of its rows."""
-    with reading(file):
-        if format == "parquet":
-            from pyarrow import parquet
-
-            return parquet.read_table(file, columns=names)
-        with open_csv(file, names, separator, block_size=Path(file).stat().st_size + 1) as opened:
-            return opened.read_all()
-
-
-def read_batches(file: str, format: Format, names: list[str]) -> Iterator[Columns]:
-    """The named columns in pieces, typed as the streaming reader will type them."""
-    with reading(file):
-        if format == "parquet":
-            from pyarrow import parquet
-
-            with parquet.ParquetFile(file) as opened:
-                yield from (to_columns(batch, names) for batch in opened.iter_batches(columns=names))
-        else:
-            with open_csv(file, names, ",") as opened:
-                yield from (to_columns(batch, names) for batch in opened)
-
-
-def open_csv(file: str, names: list[str] | None, separator: str, block_size: int | None = None) -> Any:
-    """pyarrow's reader; empty cells and `NA` are missing in text columns too."""
-    from pyarrow import csv
-
-    return csv.open_csv(
-        file,
-        read_options=csv.ReadOptions(block_size=block_size),
-        parse_options=csv.ParseOptions(delimiter=separator),
-        convert_options=csv.ConvertOptions(include_columns=names, strings_can_be_null=True),
-    )
-
-
-def complete_rows(table: Any) -> np.ndarray:
-    """Numbers of the rows without a missing value (NaN counts as missing)."""
-    missing = np.zeros(table.num_rows, dtype=bool)
-    for column in table.columns:
-        missing |= column.is_null(nan_is_null=True).to_numpy()
-    return np.flatnonzero(~missing)
-
-
-def to_columns(table: Any, names: list[str]) -> Columns:
-    return {name: _to_numpy(table.column(name)) for name in names}
-
-
-def _to_numpy(column: Any) -> np.ndarray:
-    from pyarrow import types
-
-    if types.is_decimal(column.type):
-        column = column.cast("float64")
-    elif types.is_boolean(column.type):
-        column = column.cast("uint8")  # with a null it would become Python objects
-    if types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    return column.to_numpy() if hasattr(column, "chunks") else column.to_numpy(zero_copy_only=False)
-
-
-@contextmanager
-def reading(file: str) -> Iterator[None]:
-    """Turns what pyarrow says of a malformed file into a RunError that names the file."""
-    try:
-        yield
-    except (OSError, ValueError, KeyError) as error:  # pyarrow's errors derive from these
-        said = " ".join(str(error).split())
-        raise RunError("data", f"{file}: {said}", "is it complete, and of this format?", where="data.path") from error
+def _require_once(file: str, known: list[str], names: list[str]) -> None:
+    """Raise RunError unless a file has each of the names exactly once."""
+    counts = Counter(known)
+    for name in names:
+        count = counts[name]
+        if not count:
+            raise _unknown(file, name, known, "data.path")
+        if count > 1:
+            often = "twice" if count == 2 else f"{count} times"
+            hint = f"rename all but one of them, or {leave_out(name)}"
+            raise RunError("data", f"column `{shown(name)}` stands {often} in {file}", hint, where="data.path")

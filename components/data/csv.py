@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from raycipe.components.data._splits import check_shares
 from raycipe.components.data._table import Table
-from raycipe.framework.arguments import Fraction, InputFile, Length, Positive
+from raycipe.framework.arguments import Fraction, InputFile, Length, Pattern, Positive
 from raycipe.framework.contracts import Data, Split
 from raycipe.framework.registry import register
 
@@ -22,8 +22,10 @@ class Csv(Data):
         path: the file, or a folder of .csv files with equal columns; relative to the recipe
         target: the column to predict, or several for regression
         features: the columns of x, in this order; null takes all but the target
+        drop: columns to leave out of x, such as ids and dates
         target_type: whether the target is a class or a number; auto takes text, booleans and whole numbers as classes
-        one_hot: turn a text column of x into one feature a word (1 where it holds); otherwise text is an error
+        one_hot: turn a text column of x into one feature a word (1 where it holds); otherwise text is an error,
+            and so are more different words than 50 and than a tenth of the rows
         missing: an empty cell is an error that names row and column, or `drop` leaves such rows out
         standardize: shift and scale each number of x to mean 0 and deviation 1 over the training rows
         val: share of the rows held out for choosing, or a file or folder of its own; 0 for no such split
@@ -44,6 +46,7 @@ class Csv(Data):
         path: Annotated[str, InputFile((".csv",), folder=True)],
         target: str | Annotated[list[str], Length(1, 1000)],
         features: Annotated[list[str], Length(1, 100000)] | None = None,
+        drop: list[str] = [],  # noqa: B006 (never changed)
         target_type: Literal["auto", "class", "number"] = "auto",
         one_hot: bool = False,
         missing: Literal["error", "drop"] = "error",
@@ -52,7 +55,7 @@ class Csv(Data):
         test: Fraction | Annotated[str, InputFile((".csv",), folder=True)] = 0.2,
         split_seed: int | None = None,
         memory_limit_mb: Positive = 1000.0,
-        separator: str = ",",
+        separator: Annotated[str, Pattern("^[!#-~ \\t]$", "one character, but no quotation mark")] = ",",
     ) -> None:
         check_shares(*(0.0 if isinstance(part, str) else part for part in (val, test)))
         if target_type == "class" and not isinstance(target, str) and len(target) > 1:
@@ -60,6 +63,7 @@ class Csv(Data):
         self.path = path
         self.target = target
         self.features = features
+        self.drop = drop
         self.target_type = target_type
         self.one_hot = one_hot
         self.missing = missing

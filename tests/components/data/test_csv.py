@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from raycipe.framework.contracts import Split, StreamSplit
-from raycipe.framework.errors import RunError
+from raycipe.framework.errors import RecipeError, RunError
 from raycipe.framework.registry import make
 from raycipe.framework.training.feed import in_order
 
@@ -201,3 +201,192 @@ def test_what_streaming_cannot_do_is_said(table: str) -> None:
     semicolons = Path(table).with_name("semicolons.csv")
     semicolons.write_text(Path(table).read_text().replace(",", ";"))
     assert "only commas can separate" in message(**{**arguments, "path": str(semicolons)}, separator=";")
+
+
+STREAMED: dict[str, Any] = {"memory_limit_mb": 1e-9, "val": 0, "test": 0}
+both_ways = pytest.mark.parametrize("memory", [{}, STREAMED])
+
+
+def raw(tmp_path: Path, content: str | bytes) -> str:
+    path = tmp_path / "table.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return str(path)
+
+
+def rows(line: str, count: int = 20) -> str:
+    """`count` lines; {i} is the row's number from 0, {y} its parity."""
+    return "".join(line.format(i=i, y=i % 2) + "\n" for i in range(count))
+
+
+@both_ways
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "is empty\n    the first line names the columns"),
+        ("\n\n", "is empty"),
+        ("x,y\n", "no rows"),
+        (("café,y\n" + rows("{i},{y}")).encode("latin-1"), "the header is not UTF-8\n    save the file as UTF-8"),
+        (("x,y\n" + rows("{i},{y}")).encode("utf-16"), "is UTF-16, not UTF-8\n    save the file as UTF-8"),
+        (b"PK\x03\x04\0\0" * 9, "is not a text file\n    save the table as CSV"),
+        ("petal,petal,y\n" + rows("{i},{i},{y}"), "column `petal` stands twice in"),
+        ("petal,petal,petal,y\n" + rows("{i},{i},{i},{y}"), "column `petal` stands 3 times in"),
+        ("x;y\n" + rows("1,{i};{y}"), 'is `separator: ";"` meant?\n    its header is `x;y`'),
+        ("x\ty\n" + rows("{i}\t{y}"), 'is `separator: "\\t"` meant?'),
+        ("y\n" + rows("{y}"), "no column is left for the features"),
+        (",x,y\n" + rows("{i},{i},{y}"), "column 1 (``) has no name of its own\n    row numbers are often saved so"),
+        ("x,y\n" + rows("{i},a"), "the target `y` is `a` in every row: there is nothing to tell apart"),
+    ],
+)
+def test_an_unusable_file_is_told(tmp_path: Path, content: str | bytes, words: str, memory: dict[str, Any]) -> None:
+    assert words in message(path=raw(tmp_path, content), target="y", **memory)
+
+
+@both_ways
+def test_a_cell_that_is_not_utf8_is_told_with_row_and_column(tmp_path: Path, memory: dict[str, Any]) -> None:
+    path = raw(tmp_path, ("city,x,y\nBern,1,0\nZürich,2,1\n" + rows("Bern,{i},{y}")).encode("latin-1"))
+    text = message(path=path, target="y", one_hot=True, **memory)
+    assert f"{path}: row 2, column `city` is not UTF-8\n    save the file as UTF-8" in text
+    assert text.endswith("or leave the column out with data.drop: [city]")
+    assert load(path=path, target="y", drop=["city"], **memory)[1]["feature_names"] == ["x"]
+    assert message(path=path, target="city", **memory).endswith("or choose another data.target")
+
+
+def test_a_late_cell_that_is_not_utf8_or_of_another_type_is_told_when_streamed(tmp_path: Path) -> None:
+    many = "x,n,y\n" + rows("{i},word,{y}", 100_000)
+    text = message(path=raw(tmp_path, (many + "1,Zürich,0\n").encode("latin-1")), target="y", one_hot=True, **STREAMED)
+    assert "row 100001: CSV conversion error" in text and "save the file as UTF-8" in text
+    text = message(path=raw(tmp_path, many + "1.5,word,0\n"), target="y", one_hot=True, **STREAMED)
+    assert "row 100001: CSV conversion error to int64: invalid value '1.5'" in text
+    assert "streamed, a column has the type of its first rows" in text
+
+
+@both_ways
+@pytest.mark.parametrize(
+    ("content", "features", "classes"),
+    [
+        ("\ufeffy,x\r\n" + rows("{y},{i}\r"), ["x"], ["0", "1"]),
+        ("x,y\r\n" + rows("{i},c{y}\r"), ["x"], ["c0", "c1"]),
+        ('"n\nm",y\n' + rows('"{i}",{y}'), ["n\nm"], ["0", "1"]),
+        ("x,y\n" + rows("{i},{y}\n"), ["x"], ["0", "1"]),
+        ("größe,名前,y\n" + rows("{i},日{y},é{y}"), ["größe", "名前=日0", "名前=日1"], ["é0", "é1"]),
+        ("answer,y\nyes,True\nno,False\n" + rows("yes,True"), ["answer=no", "answer=yes"], ["0", "1"]),
+    ],
+)
+def test_unusual_but_sound_files_are_read(
+    tmp_path: Path, content: str, features: list[str], classes: list[str], memory: dict[str, Any]
+) -> None:
+    _, facts = load(path=raw(tmp_path, content), target="y", one_hot=True, **memory)
+    assert facts["feature_names"] == features and facts["class_names"] == classes
+
+
+def test_quoted_line_breaks_are_read_in_every_block(tmp_path: Path) -> None:
+    path = raw(tmp_path, "n,y\n" + rows('"first\nsecond",{y}', 100_000))  # blocks have a megabyte
+    (split,) = load(path=path, target="y", one_hot=True, **STREAMED)[0].values()
+    assert sum(len(batch["y"]) for batch in in_order(split, 5000, torch.device("cpu"))) == 100_000
+
+
+def test_a_table_of_5000_columns_is_read(tmp_path: Path) -> None:
+    names = [f"c{j}" for j in range(5000)]
+    lines = [",".join([*(str(i + j) for j in range(5000)), str(i % 2)]) for i in range(6)]
+    path = raw(tmp_path, "\n".join([",".join([*names, "y"]), *lines]))
+    assert load(path=path, target="y")[1]["feature_names"] == names
+    assert "its columns: c0, c1" in message(path=path, target="z") and "and 4989 more" in message(path=path, target="z")
+
+
+@both_ways
+def test_dates_and_times_are_refused_in_words(tmp_path: Path, memory: dict[str, Any]) -> None:
+    for cell, held in (("2020-01-02", "dates"), ("2020-01-02 10:00:00", "dates"), ("10:20", "times")):
+        text = message(path=raw(tmp_path, "day,x,y\n" + rows(cell + ",{i},{y}")), target="y", one_hot=True, **memory)
+        assert f"column `day` holds {held}, which are neither numbers nor text" in text
+        assert "leave the column out with data.drop: [day]" in text
+
+
+@both_ways
+def test_numbers_with_a_comma_are_refused_as_number_word_and_class(tmp_path: Path, memory: dict[str, Any]) -> None:
+    path = raw(tmp_path, "price,x,y\n" + rows('"1,{i}00",{i},{y}'))
+    hint = "write numbers without thousands separators and with a decimal point"
+    text = message(path=path, target="y", **memory)
+    assert "row 1, column `price` holds the text `1,000`, a number with a comma" in text and hint in text
+    text = message(path=path, target="y", one_hot=True, **memory)
+    assert "column `price` holds numbers with a comma, such as `1,000`" in text and hint in text
+    assert "column `price` holds numbers with a comma" in message(path=path, target="price", **memory)
+    words = raw(tmp_path, "size,y\n" + rows('"small, {y}",{y}'))
+    assert load(path=words, target="y", one_hot=True, **memory)[1]["num_features"] == 2
+
+
+@both_ways
+def test_an_id_column_is_refused_under_one_hot_and_can_be_dropped(tmp_path: Path, memory: dict[str, Any]) -> None:
+    path = raw(tmp_path, "my id,x,y\n" + rows("id{i},{i},{y}", 60))
+    text = message(path=path, target="y", one_hot=True, **memory)
+    assert "column `my id` holds 60 distinct words in 60 rows, too many for data.one_hot" in text
+    assert 'leave the column out with data.drop: ["my id"]' in text
+    assert load(path=path, target="y", drop=["my id"], **memory)[1]["feature_names"] == ["x"]
+    assert load(path=path, target="y", features=["my id", "x"], drop=["my id"], **memory)[1]["num_features"] == 1
+    few = raw(tmp_path, "id,x,y\n" + rows("id{i},{i},{y}", 50))
+    assert load(path=few, target="y", one_hot=True, **memory)[1]["num_features"] == 51
+
+
+def test_more_words_than_50_are_features_in_a_long_table(tmp_path: Path) -> None:
+    lines = "".join(f"w{i % 60},{i % 2}\n" for i in range(600))
+    assert load(path=raw(tmp_path, "w,y\n" + lines), target="y", one_hot=True)[1]["num_features"] == 60
+
+
+def test_what_cannot_be_dropped_or_chosen_is_told_with_the_nearest_name(tmp_path: Path) -> None:
+    path = raw(tmp_path, "amount, Kind\n" + rows("{i},{y}"))
+    assert "did you mean ` Kind`?  its columns: amount,  Kind" in message(path=path, target="kind")
+    assert "did you mean `amount`?" in message(path=path, target=" Kind", drop=["amuont"])
+    assert "the target is not dropped" in message(path=path, target=" Kind", drop=[" Kind"])
+    assert "no column is left for the features" in message(path=path, target=" Kind", drop=["amount"])
+    assert "data.target names a column twice" in message(path=path, target=["amount", "amount"])
+
+
+def test_a_column_that_a_later_file_lacks_is_told(tmp_path: Path, table: str) -> None:
+    other = write(tmp_path / "other.csv", ["1,2"], "length,species")
+    assert f"{other}: has no column `width`" in message(path=table, target="species", features=["width"], test=other)
+
+
+@both_ways
+def test_files_without_rows_do_not_change_the_types(tmp_path: Path, memory: dict[str, Any]) -> None:
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    write(folder / "a.csv", [], "x,y")
+    write(folder / "b.csv", [f"{i},{i % 2}" for i in range(20)], "x,y")
+    (folder / "a.csv").write_text("x,y\n")
+    splits, facts = load(path=str(folder), target="y", **memory)
+    assert facts["class_names"] == ["0", "1"] and sum(len(split) for split in splits.values()) == 20
+
+
+def test_an_infinite_cell_is_not_said_to_be_missing(tmp_path: Path) -> None:
+    text = message(path=raw(tmp_path, "x,y\n" + rows("{i},{y}") + "inf,1\n"), target="y", val=0, test=0)
+    assert "row 21, column `x` is infinite" in text and "data.missing" not in text
+    assert text.endswith("correct the file, or leave the column out with data.drop: [x]")
+
+
+def test_rows_that_are_all_incomplete_are_told(tmp_path: Path) -> None:
+    path = raw(tmp_path, "a,b,y\n1,,0\n,1,1\n")
+    assert "no rows without a missing value (of 2)" in message(path=path, target="y", missing="drop")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"target": "x"}, "the target column `x` holds measured numbers: use `task: regression`, or data.target_type:"),
+        ({"target": "y", "target_type": "number"}, "data.target_type: number takes `y` as measured"),
+        ({"target": ["x", "y"]}, "several targets are measured numbers: use `task: regression`, or name one target"),
+    ],
+)
+def test_a_measured_target_is_explained_to_the_classification(
+    tmp_path: Path, arguments: dict[str, Any], words: str
+) -> None:
+    path = raw(tmp_path, "x,y,z\n" + rows("{i}.5,{y},{i}"))
+    with pytest.raises(RecipeError) as caught:
+        make("tasks/classification", facts=load(path=path, **arguments)[1])
+    assert words in str(caught.value) and "the data knows it" not in str(caught.value)
+
+
+def test_the_note_counts_features_columns_and_dropped_rows(tmp_path: Path, table: str) -> None:
+    assert load(path=table, target="species", features=["width"])[1]["note"] == "1 feature"
+    assert load(path=table, target="species", one_hot=True)[1]["note"] == "4 features from 3 columns"
+    gaps = write(tmp_path / "gaps.csv", [*flowers(30), ",1,red,iris", "1,,red,iris"])
+    _, facts = load(path=gaps, target="species", drop=["colour"], missing="drop")
+    assert facts["note"] == "2 features, 2 rows dropped"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from raycipe.framework.errors import RunError
+from raycipe.framework.errors import RecipeError, RunError
 from raycipe.framework.registry import make
 
 
@@ -48,6 +49,24 @@ def test_own_val_and_test_arrays_win_over_the_shares(tmp_path: Path) -> None:
         ({"x": np.ones((4, 2)), "y": np.array(["a"] * 4)}, "`y` is <U1"),
         ({"x": np.ones((4, 2)), "y": np.array([0, 1, -1, 2])}, "must run from 0"),
         ({"x": np.ones((4, 2)), "y": np.array([{}] * 4)}, "Object arrays cannot be loaded"),
+        ({"x": np.ones((4, 2)), "y": np.zeros(4, int)}, "must run from 0 to at least 1, not 0 to 0"),
+        ({"x": np.ones((4, 2)), "y": np.array([0, 1, 2, 10**12])}, "not 0 to 1000000000000"),
+        ({"x": np.ones((4, 2)), "y": np.ones((4, 1), int)}, "`y` is int64 of shape (4, 1)"),
+        ({"x": np.ones((4, 0)), "y": np.ones(4)}, "`x` is float64 of shape (4, 0)"),
+        ({"x": np.ones((0, 2)), "y": np.ones(0)}, "x has 0 examples and y has 0"),
+        ({"x": np.ones((4, 2)) * 1j, "y": np.ones(4)}, "`x` is complex128"),
+        ({"x": np.array([[1.0], [np.nan]]), "y": np.ones(2)}, "`x`, example 1 (from 0), holds a NaN"),
+        ({"x": np.ones((2, 1)), "y": np.array([np.inf, 1])}, "`y`, example 0 (from 0), holds a NaN or an infinity"),
+        ({"data": np.ones((4, 2)), "labels": np.ones(4)}, "has no arrays `x` and `y`\n    it holds data, labels"),
+        ({"x": np.ones((4, 2)), "y": np.ones(4), "y_val": np.ones(2)}, "has no array `x_val`"),
+        (
+            {"x": np.ones((4, 2)), "y": np.ones(4), "x_val": np.ones((2, 3)), "y_val": np.ones(2)},
+            "`x_val` is float64 of shape (2, 3)\n    one example must be as in `x`, float64 of shape (4, 2)",
+        ),
+        (
+            {"x": np.ones((4, 2)), "y": np.ones(4), "x_val": np.ones((2, 2)), "y_val": np.ones(2, int)},
+            "`y_val` is int64",
+        ),
     ],
 )
 def test_unusable_arrays_are_refused_by_name(tmp_path: Path, arrays: dict[str, Any], words: str) -> None:
@@ -62,3 +81,25 @@ def test_a_missing_file_and_a_single_array_are_told(tmp_path: Path) -> None:
     np.save(tmp_path / "one.npy", np.ones(3))
     with pytest.raises(RunError, match=r"write it with numpy\.savez"):
         make("data/npz", path=str(tmp_path / "one.npy")).load(0)
+
+
+def test_other_arrays_are_not_opened(tmp_path: Path) -> None:
+    x = np.arange(40.0).reshape(20, 2)
+    path = save(tmp_path, x=x, y=np.arange(20) % 2, names=np.array([{}] * 20), x_raw=np.array([{}]))
+    assert len(make("data/npz", path=path).load(0)["train"]) == 14
+
+
+def test_an_archive_of_something_else_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "other.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x", "words")
+        archive.writestr("y", "words")
+    with pytest.raises(RunError, match=r"`x` is \|S5 of shape \(\)"):
+        make("data/npz", path=str(path)).load(0)
+
+
+def test_floating_point_classes_are_told_to_the_classification(tmp_path: Path) -> None:
+    data = make("data/npz", path=save(tmp_path, x=np.ones((20, 2)), y=np.arange(20.0)))
+    data.load(0)
+    with pytest.raises(RecipeError, match="y holds floating-point numbers: use `task: regression`, or store classes"):
+        make("tasks/classification", facts=data.facts)

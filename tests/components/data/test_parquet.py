@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -62,12 +64,72 @@ def test_a_nan_is_a_missing_value_and_told_with_its_row(tmp_path: Path) -> None:
     assert sum(len(split) for split in kept.values()) == 19
 
 
-def test_a_file_of_another_format_and_dates_are_refused(tmp_path: Path) -> None:
+def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "no.parquet"
     path.write_text("a,b\n1,2\n")
     with pytest.raises(RunError, match=r"no\.parquet: .*[Pp]arquet"):
         make("data/parquet", path=str(path), target="b").load(0)
-    dates = tmp_path / "dates.parquet"
-    parquet.write_table(pa.table({"day": np.arange(20).astype("datetime64[D]"), "y": np.arange(20) % 2}), dates)
-    with pytest.raises(RunError, match=r"column `day` holds datetime64.*neither number nor text"):
-        make("data/parquet", path=str(dates), target="y").load(0)
+
+
+@pytest.mark.parametrize(
+    ("column", "held"),
+    [
+        (np.arange(20).astype("datetime64[D]"), "dates"),
+        (np.arange(20).astype("datetime64[ms]"), "dates"),
+        (pa.array([date(2020, 1, 1)] * 20).dictionary_encode(), "dates"),
+        (np.arange(20).astype("timedelta64[s]"), "times"),
+        (pa.array([{"inner": 1}] * 20), "values of the type struct<inner: int64>"),
+        (pa.array([[1, 2]] * 20), "values of the type list<element: int64>"),
+        (pa.array([b"x"] * 20), "values of the type binary"),
+    ],
+)
+@pytest.mark.parametrize("memory", [{}, {"memory_limit_mb": 1e-6, "val": 0, "test": 0}])
+def test_what_is_neither_number_nor_text_is_refused_in_words(
+    tmp_path: Path, column: Any, held: str, memory: dict[str, Any]
+) -> None:
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pa.table({"odd": column, "x": np.arange(20.0), "y": np.arange(20) % 2}), path)
+    with pytest.raises(RunError) as caught:
+        make("data/parquet", path=str(path), target="y", **memory).load(0)
+    assert f"column `odd` holds {held}, which are neither numbers nor text" in str(caught.value)
+    assert "or leave the column out with data.drop: [odd]" in str(caught.value)
+    data = make("data/parquet", path=str(path), target="y", drop=["odd"], **memory)
+    data.load(0)
+    assert data.facts["feature_names"] == ["x"]
+
+
+def test_a_refused_target_is_not_to_be_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pa.table({"x": np.arange(20.0), "y": np.arange(20).astype("datetime64[D]")}), path)
+    with pytest.raises(RunError, match=r"or choose another data\.target"):
+        make("data/parquet", path=str(path), target="y").load(0)
+
+
+def test_an_empty_column_and_a_saved_row_number_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    rows = np.arange(20)
+    parquet.write_table(pa.table({"gone": pa.nulls(20), "y": rows % 2, "__index_level_0__": rows}), path)
+    with pytest.raises(RunError, match=r"column `gone` is empty\n    leave the column out with data\.drop: \[gone\]"):
+        make("data/parquet", path=str(path), target="y", drop=["__index_level_0__"], missing="drop").load(0)
+    with pytest.raises(RunError, match=r"column 3 \(`__index_level_0__`\) has no name of its own"):
+        make("data/parquet", path=str(path), target="y", drop=["gone"]).load(0)
+
+
+def test_a_column_that_stands_twice_is_refused_unless_it_is_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    column = pa.array(np.arange(20) % 2)
+    parquet.write_table(pa.Table.from_arrays([column] * 4, names=["a", "a", "b", "y"]), path)
+    with pytest.raises(RunError, match=r"column `a` stands twice in "):
+        make("data/parquet", path=str(path), target="y").load(0)
+    data = make("data/parquet", path=str(path), target="y", drop=["a"])
+    data.load(0)
+    assert data.facts["feature_names"] == ["b"]
+
+
+def test_names_with_points_are_columns_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    rows = np.arange(20)
+    parquet.write_table(pa.table({"a.b": rows * 1.0, "a": rows * 2.0, "y": rows % 2}), path)
+    data = make("data/parquet", path=str(path), target="y", features=["a", "a.b"], standardize=False)
+    x = data.load(0)["train"].tensors["x"]
+    assert torch.equal(x[:, 0], 2 * x[:, 1])
