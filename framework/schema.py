@@ -23,6 +23,7 @@ from raycipe.framework.tree import Place
 from raycipe.framework.walk import Walk
 
 FILE = Path(catalogue.FILE)
+TRAIN = "how long, in which batches, how often evaluated and saved"
 DOC_BLOCKS = ("Args:", "Recipe:", "Reference:")
 Json = dict[str, Any]
 
@@ -138,13 +139,17 @@ def _sections() -> Json:
         **head,
         **helps,
         "measures": measures,
-        "resources": {"$ref": "#/$defs/Resources"},
-        "sweep": {"$ref": "#/$defs/Sweep"},
+        "resources": {"$ref": "#/$defs/Resources", "description": "how many workers, and what each needs"},
+        "sweep": {"$ref": "#/$defs/Sweep", "description": "many trials of this recipe, each with other values"},
         "extends": {
             "type": "string",
             "description": "the recipe that this one changes: a path, or a packaged recipe's name",
         },
-        "profiles": {"type": "object", "additionalProperties": {"$ref": "#/$defs/layer"}},
+        "profiles": {
+            "type": "object",
+            "description": "the same recipe in other sizes",
+            "additionalProperties": {"$ref": "#/$defs/layer"},
+        },
     }
 
 
@@ -152,7 +157,7 @@ def _full() -> Json:
     train = {name: {"properties": {"train": {"$ref": f"#/$defs/{name}"}}} for name in ("Train", "TrainAgent")}
     return {
         "type": "object",
-        "properties": {**_sections(), "train": {}},
+        "properties": {**_sections(), "train": {"description": TRAIN}},
         "required": ["name", "recipe"],
         "additionalProperties": False,
         "if": {"required": ["agent"]},

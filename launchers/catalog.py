@@ -15,7 +15,11 @@ def add_parsers(commands: Any) -> None:
     found.add_argument("kind", nargs="?", help="only this kind, e.g. models")
 
     found = _parser(commands, "show", run_show, "arguments, ranges, meaning and an example")
-    found.add_argument("name", metavar="KIND/TYPE", help="a component, e.g. optimizers/sgd, or a section, e.g. train")
+    found.add_argument(
+        "name",
+        metavar="NAME",
+        help="a component (optimizers/sgd), a kind (optimizers), a section or its key (train.ema)",
+    )
 
     found = _parser(commands, "check", run_check, "check recipes with all their profiles")
     found.add_argument("recipes", nargs="+", metavar="RECIPE", help="files, globs, or packaged recipes' names")
@@ -64,44 +68,45 @@ def _usage(message: str, hint: str) -> int:
 
 def run_list(args: argparse.Namespace) -> int:
     """One line per component; a plugin that can't be read is listed with its error."""
-    from raycipe.framework.words import listed, nearest
+    from raycipe.launchers.showing import components
 
     schema = _schema(args)
-    defs, kinds = schema["$defs"], schema["x-kinds"]
-    if args.kind is not None and args.kind not in kinds:
-        near = nearest(args.kind, kinds)
-        return _usage(f"no kind `{args.kind}`", f"did you mean `{near}`?" if near else f"kinds: {listed(kinds)}")
-    names = sorted(key for key in defs if "/" in key and args.kind in (None, key.partition("/")[0]))
-    width = max(map(len, names), default=0)
-    for name in names:
-        about = defs[name].get("description") or f"can't be imported: {defs[name].get('x-error', '')}"
-        print(f"{name:<{width}}  {' '.join(about.split())}".rstrip())
-    if not names:
-        print(f"no {args.kind} are installed")
+    if args.kind is not None and args.kind not in schema["x-kinds"]:
+        return _usage(f"no kind `{args.kind}`", _kind_hint(args.kind, schema["x-kinds"]))
+    print(components(schema["$defs"], args.kind))
     for line in schema.get("x-broken", []):
         print(line)
     return 0
 
 
-def run_show(args: argparse.Namespace) -> int:
-    """A component's or a section's arguments, ranges, meaning, and an example."""
+def _kind_hint(kind: str, kinds: list[str]) -> str:
     from raycipe.framework.words import nearest
-    from raycipe.launchers.showing import component, section
 
-    defs = _schema(args)["$defs"]
-    name = args.name
-    if "/" in name and name in defs and "x-error" not in defs[name]:
-        print(component(name, defs[name]))
+    near = nearest(kind, kinds)
+    return f"did you mean `{near}`?" if near else f"kinds: {', '.join(kinds)}"
+
+
+def run_show(args: argparse.Namespace) -> int:
+    """A component's or a section's arguments, ranges, meaning and an example; a kind's components."""
+    from raycipe.launchers import section_help, showing
+
+    schema = _schema(args)
+    defs, name = schema["$defs"], args.name
+    if "/" in name and name in defs:
+        if "x-error" in defs[name]:
+            return _usage(f"{name} can't be imported: {defs[name]['x-error']}", f"in {defs[name]['x-file']}")
+        print(showing.component(name, defs[name]))
         return 0
-    records = {key.lower(): key for key in defs if key[0].isupper()}
-    if name in records:
-        print(section(name, defs[records[name]]))
-        return 0
-    if "x-error" in defs.get(name, {}):
-        return _usage(f"{name} can't be imported: {defs[name]['x-error']}", f"in {defs[name]['x-file']}")
-    same = [key for key in defs if key.endswith(f"/{name}")]
-    near = same[0] if same else nearest(name, [*(key for key in defs if "/" in key), *records])
-    return _usage(f"no component or section `{name}`", f"did you mean `{near}`?" if near else "see `raycipe list`")
+    if "/" in name:
+        kind, _, type_ = name.partition("/")
+        return _usage(f"no component `{name}`", showing.unknown(kind, type_, schema))
+    found = section_help.section(name, schema)
+    if found is None and name in schema["x-kinds"]:
+        found = showing.components(defs, name)
+    if found is None:
+        return _usage(f"no component, kind or section `{name}`", section_help.unknown(name, schema))
+    print(found)
+    return 0
 
 
 # ---------------------------------------------------------------------------------------------- check
@@ -189,15 +194,13 @@ def run_new_component(args: argparse.Namespace) -> int:
     """Write a component that works as it is and is meant to be changed."""
     from pathlib import Path
 
-    from raycipe.framework.words import listed, nearest
     from raycipe.launchers import templates
+    from raycipe.launchers.showing import unknown
 
     schema = _schema(args)
     kind, _, type_ = args.name.partition("/")
     if kind not in schema["x-kinds"]:
-        near = nearest(kind, schema["x-kinds"])
-        hint = f"did you mean `{near}/{type_}`?" if near else f"kinds: {listed(schema['x-kinds'])}"
-        return _usage(f"no kind `{kind}`: name a component as KIND/TYPE", hint)
+        return _usage(f"no kind `{kind}`: name a component as KIND/TYPE", unknown(kind, type_, schema))
     if not _is_type(type_):
         hint = "up to 64 of a-z 0-9 _, beginning with a letter, and no Python keyword"
         return _usage(f"`{type_}` can't be a type", hint)

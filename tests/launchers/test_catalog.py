@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -104,21 +105,77 @@ def test_show_prints_a_sections_keys(capsys: pytest.CaptureFixture[str]) -> None
     assert raycipe(["show", "train"]) == 0
     out = capsys.readouterr().out
     assert "batch_size" in out and "examples per optimizer step over all workers" in out
-    assert "patience: an integer" in out
+    assert "patience: an integer >= 1" in out
+    assert "keys with an agent" not in out
+
+
+def test_show_of_a_kind_lists_it(capsys: pytest.CaptureFixture[str]) -> None:
+    for kind in ("models", "envs"):
+        assert raycipe(["list", kind]) == raycipe(["show", kind]) == 0
+        out = capsys.readouterr().out
+        assert out == out[: len(out) // 2] * 2
 
 
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("optimizers/sdg", "did you mean `optimizers/sgd`?"),
         ("sgd", "did you mean `optimizers/sgd`?"),
+        ("adam_w", "did you mean `optimizers/adamw`?"),
         ("trian", "did you mean `train`?"),
-        ("%%%%%%", "see `raycipe list`"),
+        ("modles", "did you mean `models`?"),
+        ("train.keep_bst", "did you mean `train.keep_best`?"),
+        ("train.zzzzzzzz", "see `raycipe show train`"),
+        ("optimizer.lr", "its arguments depend on its type: see `raycipe show optimizer`"),
+        ("%%%%%%", "see `raycipe list`, and `raycipe show recipe` for sections"),
     ],
 )
 def test_show_of_an_unknown_name_says_what_to_do(name: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert raycipe(["show", name]) == 2
-    assert capsys.readouterr().err == f"error: no component or section `{name}`\n    {hint}\n"
+    assert capsys.readouterr().err == f"error: no component, kind or section `{name}`\n    {hint}\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("optimizers/sdg", "did you mean `optimizers/sgd`?\n"),
+        ("optimizer/sgd", "did you mean `optimizers/sgd`?\n"),
+        ("optimizers/lion", "known: adam, adamw, sgd\n    own components: --components DIR\n"),
+        ("envs/maze", "no envs are installed\n    own components: --components DIR\n"),
+        ("widgets/foo", "kinds: agents, calibrations, compressors, "),
+    ],
+)
+def test_show_of_an_unknown_component_says_what_to_do(name: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert raycipe(["show", name]) == 2
+    assert capsys.readouterr().err.startswith(f"error: no component `{name}`\n    {hint}")
+
+
+def test_a_list_breaks_between_words_on_a_terminal_and_nowhere_in_a_pipe(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raycipe(["list", "optimizers"])
+    piped = capsys.readouterr().out
+    assert len(piped.splitlines()) == len([key for key in catalogue.load()["$defs"] if key.startswith("optimizers/")])
+    for columns in (60, 45, 30):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+        raycipe(["list", "optimizers"])
+        lines = capsys.readouterr().out.splitlines()
+        assert max(map(len, lines)) <= max(columns, 40)
+        assert {len(line) - len(line.lstrip()) for line in lines} == {0, len("optimizers/adamw  ")}
+        assert " ".join(lines).split() == piped.split()
+
+
+def test_long_names_stand_above_their_text_on_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    raycipe(["list", "measures"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "measures/calibration_error"
+    assert lines[1].startswith("    Expected and largest")
+    raycipe(["show", "train"])
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 40
 
 
 def test_show_of_a_broken_plugin_tells_its_error(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
@@ -320,6 +377,7 @@ def test_a_method_that_is_to_be_written_says_so(here: Path, lab: Lab) -> None:
     [
         ("model/x", "no kind `model`: name a component as KIND/TYPE\n    did you mean `models/x`?"),
         ("x", "no kind `x`: name a component as KIND/TYPE\n    kinds: agents, calibrations"),
+        ("widgets/foo", "no kind `widgets`: name a component as KIND/TYPE\n    kinds: agents, calibrations"),
         ("models/My-Net", "`My-Net` can't be a type\n    up to 64 of a-z 0-9 _"),
         ("models/class", "`class` can't be a type"),
         ("models/", "`` can't be a type"),
