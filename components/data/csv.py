@@ -55,7 +55,7 @@ class Csv(Data):
         test: Fraction | Annotated[str, InputFile((".csv",), folder=True)] = 0.2,
         split_seed: int | None = None,
         memory_limit_mb: Positive = 1000.0,
-        separator: Annotated[str, Pattern("^[!#-~ \\t]$", "one character, but no quotation mark")] = ",",
+        separator: Annotated[str, Pattern("^[!#-~ \\t]$", "a single character (no quotation mark)")] = ",",
     ) -> None:
         check_shares(*(0.0 if isinstance(part, str) else part for part in (val, test)))
         if target_type == "class" and not isinstance(target, str) and len(target) > 1:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from raycipe.framework import plugins, registry
+from raycipe.framework import catalogue, plugins, registry
 from raycipe.framework.contracts import KINDS, Schedule
 from raycipe.framework.errors import RecipeError
 from raycipe.framework.reader import read_text
@@ -230,6 +230,24 @@ def test_an_installed_plugin_is_found_by_its_entry_point(
     assert registry.make("schedules/flat", level=2.0).level == 2.0
 
 
+def test_a_folder_named_as_an_installed_plugin_stands_for_it(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = lab({"schedules/flat": FLAT}, "plugged", add=False)
+    site = tmp_path / "site"
+    (site / "plugged-1.0.dist-info").mkdir(parents=True)
+    (site / "plugged-1.0.dist-info" / "entry_points.txt").write_text("[raycipe.components]\nmine = plugged\n")
+    (site / "plugged" / "schedules").mkdir(parents=True)
+    (site / "plugged" / "schedules" / "flat.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.setattr(plugins, "_installed", None)
+    assert ("plugged", str(site / "plugged"), "plugin plugged") in plugins.roots()
+    root = plugins.add_folder(str(folder))
+    assert [found for found in plugins.roots() if found.package == "plugged"] == [root]
+    assert catalogue.load()["$defs"]["schedules/flat"]["properties"]["level"]["default"] == 1.0
+    assert registry.make("schedules/flat", level=2.0).level == 2.0
+
+
 # ---------------------------------------------------------------------------------------------- build and make
 
 
@@ -266,6 +284,13 @@ def test_a_fact_that_the_data_does_not_tell_is_a_missing_argument(lab: Lab) -> N
         "r.yaml:1:1: model: missing `width`, which models/wide needs and the data does not"
     )
     assert error.value.problems[0].code == "missing"
+
+
+def test_the_data_may_say_why_it_does_not_tell_a_fact(lab: Lab) -> None:
+    lab({"models/wide": MODEL})
+    facts = {"missing": {"num_features": "the table is empty: bring rows"}}
+    with pytest.raises(RecipeError, match=r"does not tell \(num_features\)\n    the table is empty: bring rows$"):
+        registry.build("wide", "models", "model", facts=facts)
 
 
 def test_a_fact_out_of_an_arguments_range_is_told(lab: Lab) -> None:

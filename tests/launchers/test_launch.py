@@ -69,6 +69,15 @@ def test_a_launch_leaves_a_complete_run_folder(recipe: Path, capfd: pytest.Captu
     assert "test/accuracy >= 0.5" in out and str(run.path) in out
 
 
+def test_the_plan_shows_the_datas_note(recipe: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    rows = "".join(f"{i},{'red' if i % 3 else 'blue'},{'' if i == 4 else i % 2}\n" for i in range(31))
+    Path("table.csv").write_text("x,color,y\n" + rows)
+    recipe.write_text(RECIPE.replace("data: digits", "data: {type: csv, path: table.csv, target: y}"))
+    assert cli.launch(["toy.yaml", "data.one_hot=true", "data.missing=drop", "train.batch_size=7"]) in (0, 3)
+    said = " ".join(capfd.readouterr().out.split())
+    assert "21 train, 3 val, 6 test examples; 3 features from 2 columns, 1 row dropped" in said
+
+
 def test_an_unmet_expectation_exits_with_3(recipe: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.launch(["toy.yaml", "train.epochs=1", 'expect.test/accuracy=">= 0.999"', "-q"]) == 3
     assert only_run().read("result.json")["expect"][0]["verdict"] == "unmet"
@@ -195,7 +204,7 @@ def test_runs_compare_diff_and_report_work_on_real_runs(recipe: Path, capfd: pyt
     assert cli.raycipe(["compare", str(first), str(second)]) == 0
     assert "optimizer.lr" in capfd.readouterr().out and Path("runs/compare.html").exists()
     assert cli.raycipe(["diff", str(first), str(second)]) == 1
-    assert capfd.readouterr().out == "optimizer.lr: 0.1 -> 0.2\n"
+    assert capfd.readouterr().out.endswith("\noptimizer.lr: 0.1 -> 0.2\n")
     assert cli.raycipe(["diff", "toy.yaml", str(first)]) == 0
     assert cli.raycipe(["report", str(first)]) == 0
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+import raycipe.framework
 from raycipe.framework.contracts import Split, StreamSplit
 from raycipe.framework.errors import RecipeError, RunError
 from raycipe.framework.registry import make
@@ -390,3 +393,10 @@ def test_the_note_counts_features_columns_and_dropped_rows(tmp_path: Path, table
     gaps = write(tmp_path / "gaps.csv", [*flowers(30), ",1,red,iris", "1,,red,iris"])
     _, facts = load(path=gaps, target="species", drop=["colour"], missing="drop")
     assert facts["note"] == "2 features, 2 rows dropped"
+
+
+def test_a_separator_is_one_character(table: str) -> None:
+    schema = json.loads((Path(raycipe.framework.__path__[0]) / "schema.json").read_text())
+    pattern = re.compile(schema["$defs"]["data/csv"]["properties"]["separator"]["pattern"])
+    assert all(pattern.search(mark) for mark in ",;|\t :")
+    assert not any(pattern.search(mark) for mark in ("", ";;", '"', "\n", "é"))
