@@ -33,17 +33,26 @@ _installed: list[Root] | None = None
 
 
 def roots() -> list[Root]:
-    """All places that components may come from: built in, plugins, `--components`."""
+    """All places that components may come from: built in, plugins, `--components`.
+
+    An added folder that is named as an installed plugin's package is that plugin, and stands for it.
+    """
+    added = [root.package for root in _added]
+    return [root for root in _installed_roots() if root.package not in added] + _added
+
+
+def _installed_roots() -> list[Root]:
     global _installed
     if _installed is None:
         _installed = [Root(BUILT_IN, _built_in_folder(), "built in"), *_plugins()]
-    return _installed + _added
+    return _installed
 
 
 def add_folder(folder: str) -> Root:
     """Make the kind folders in `folder` usable under the folder's own name (what `--components DIR` does).
 
-    Raises RecipeError if it is no folder, or if its name is no Python word or belongs to something importable.
+    Raises RecipeError if it is no folder, or if its name is no Python word or belongs to something importable
+    (other than an installed plugin: a developer's copy of a plugin takes the installed one's place).
     """
     folder = os.path.realpath(folder)
     name = os.path.basename(folder)
@@ -56,7 +65,7 @@ def add_folder(folder: str) -> Root:
             return root
     if not WORD.match(name) or iskeyword(name):
         raise _error(folder, f"--components: `{name}` is not a Python word", "rename the folder")
-    other = _package_folder(name)
+    other = None if any(root.package == name for root in _installed_roots()) else _package_folder(name)
     if (other is not None and os.path.realpath(other) != folder) or name in sys.modules:
         raise _error(folder, f"--components: `{name}` already names another Python package", "rename the folder")
     _mount(name, folder)

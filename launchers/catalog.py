@@ -167,10 +167,13 @@ def _plugin_schema(args: argparse.Namespace) -> int:
     else:
         found = [root for root in plugins.roots() if root.package == args.package and root.folder]
         if not found:
-            hint = "a package needs the entry point group raycipe.components; a folder is named by its path"
+            hint = "a package needs an entry point in the group raycipe.components; a folder is named by its path"
             return _usage(f"no plugin `{args.package}`", hint)
         root = found[0]
-    made = {"x-sha256": catalogue.fingerprint(root.folder), "$defs": schema.definitions(root)}
+    defs = schema.definitions(root)
+    if not defs:
+        return _usage(f"no components in {root.folder}", "they are KIND/TYPE.py in there, e.g. models/gated_mlp.py")
+    made = {"x-sha256": catalogue.fingerprint(root.folder), "$defs": defs}
     text = catalogue.text(made)
     if not args.write:
         sys.stdout.write(text)

@@ -38,8 +38,8 @@ def blocks(page: str) -> list[Block]:
 
 
 def run(words: list[str]) -> int:
-    """A command of ours in this process; with own components, whose files change, as one of its own."""
-    if "--components" in words:
+    """A command of ours in this process; with own components, which would stay in it, as one of its own."""
+    if "--components" in words or words[1] == "schema":
         return subprocess.run(
             [sys.executable, "-m", "raycipe.launchers.cli", *(words if words[0] == "launch" else words[1:])],
             check=False,

@@ -270,6 +270,16 @@ def test_schema_of_an_unknown_plugin_is_refused(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err.startswith("error: no plugin `nowhere`\n")
 
 
+def test_schema_of_a_folder_without_components_is_refused(
+    here: Path, lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = lab({}, "mylab", add=False)
+    assert raycipe(["schema", str(folder), "--write"]) == 2
+    hint = "they are KIND/TYPE.py in there, e.g. models/gated_mlp.py"
+    assert capsys.readouterr().err == f"error: no components in {folder}\n    {hint}\n"
+    assert not (folder / "schema.json").exists()
+
+
 def test_a_damaged_cache_is_made_anew(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     folder = lab({"schedules/flat": FLAT})
