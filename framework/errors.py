@@ -42,6 +42,11 @@ def shown(value: Any, limit: int = 40) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def counted(number: int, word: str, many: str = "") -> str:
+    """`1 worker`, `2 workers`, `1,000 workers`."""
+    return f"{number:,} {word if number == 1 else many or word + 's'}"
+
+
 class Problem:
     """One mistake: `at: path: message`, an indented hint, and a fixed `code` for tools."""
 

@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from raycipe.framework.errors import RunError
+
 
 def write_atomic(path: Path, content: str | bytes) -> None:
     """Write to a temporary name in the same folder, fsync, rename. The old content stays until the new is complete."""
@@ -65,14 +67,24 @@ def sha256_file(path: Path) -> str:
 
 
 def read_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a metrics.jsonl; a torn last line (a killed writer) is left out."""
+    """The rows of a metrics.jsonl; a torn last line (a killed writer) is left out. Raises RunError on a damaged one."""
     if not path.exists():
         return
-    with path.open(encoding="utf-8") as file:
-        for line in file:
-            if not line.endswith("\n"):
+    with path.open("rb") as file:
+        for count, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):
                 return
-            yield {key: number(value) for key, value in json.loads(line).items()}
+            yield _row(line, f"{path}:{count}")
+
+
+def _row(line: bytes, where: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise RunError("storage", f"{where}: damaged ({error})") from error
+    if not isinstance(row, dict) or not isinstance(row.get("step"), int):
+        raise RunError("storage", f"{where}: damaged (no row with a step)")
+    return {key: number(value) for key, value in row.items()}
 
 
 class Follower:
@@ -95,4 +107,4 @@ class Follower:
                 if not line.endswith(b"\n"):
                     return
                 self.position += len(line)
-                yield {key: number(value) for key, value in json.loads(line).items()}
+                yield _row(line, str(self.path))

@@ -17,7 +17,7 @@ Path = tuple[str, ...]
 _SEGMENT = r'(?:[A-Za-z_][A-Za-z0-9_@/-]*|[0-9]+|"(?:[^"\\]|\\["\\])*")'
 _KEY = re.compile(rf"{_SEGMENT}(?:\.{_SEGMENT})*")
 _BARE = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_@/-]*|[0-9]+)\Z")
-_BEFORE_OVERRIDES = ("extends", "profiles")  # they were read before an override is laid over
+_BEFORE_OVERRIDES = ("recipe", "extends", "profiles")  # they were read before an override is laid over
 
 
 def overrides_layer(words: Sequence[str], problems: list[Problem] | None = None) -> Node:

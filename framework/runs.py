@@ -11,6 +11,7 @@ import os
 import re
 import secrets
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -23,6 +24,15 @@ from raycipe.framework.files import number, read_rows, to_json, write_atomic
 RUN_ID = re.compile(r"\d{4}-\d\d-\d\d-\d{6}-[a-z2-7]{4}")
 ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
 FORMAT = 1
+LOCK_TRIES = 10
+RESULT_SHAPES: dict[str, type] = {
+    **dict.fromkeys(("final", "best"), dict),
+    **dict.fromkeys(("expect", "checkpoints", "skipped", "artifacts"), list),
+}
+SHAPES: dict[str, type] = {
+    **dict.fromkeys(("packages", "cpu", "recipe", "raycipe"), dict),
+    **dict.fromkeys(("attempts", "plugins", "gpus", "data"), list),
+}
 
 
 def utc_now() -> str:
@@ -64,14 +74,19 @@ class Run:
             return {}
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
+        except (ValueError, OSError) as error:
             raise RunError("storage", f"{path}: damaged ({error})") from error
-        if not isinstance(content, dict) or content.get("format", FORMAT) > FORMAT:
+        if not _is_sound(content, SHAPES if file == "provenance.json" else RESULT_SHAPES):
+            raise RunError("storage", f"{path}: damaged (not what Raycipe writes)")
+        if content.get("format", FORMAT) > FORMAT:
             raise RunError("storage", f"{path}: written by a newer Raycipe", "upgrade raycipe to read this run")
         return content
 
     def write(self, file: str, content: Any) -> None:
-        write_atomic(self.path / file, content if isinstance(content, (str, bytes)) else to_json(content))
+        try:
+            write_atomic(self.path / file, content if isinstance(content, (str, bytes)) else to_json(content))
+        except OSError as error:
+            raise _unwritable(self.path / file, error) from error
 
     def rows(self) -> Iterator[dict[str, Any]]:
         return read_rows(self.path / "metrics.jsonl")
@@ -93,16 +108,24 @@ class Run:
         return str(status) if status else "killed"
 
     def is_locked(self) -> bool:
+        """Whether a launch holds the folder. A look that changes nothing, on a read-only file system too."""
+        import fcntl
+
         try:
-            with self.lock():
-                return False
-        except RunError:
+            handle = os.open(self.path / "lock", os.O_RDONLY)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
             return True
+        finally:
+            os.close(handle)
+        return False
 
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Hold the folder: a second launch into it is refused. The lock dies with the process."""
-        import fcntl
 
         try:
             handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
@@ -110,7 +133,7 @@ class Run:
             raise _unwritable(self.path, error) from error
         try:
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _lock(handle)
             except BlockingIOError as error:
                 holder = os.read(handle, 200).decode(errors="replace").strip() or "another process"
                 raise RunError(
@@ -124,12 +147,37 @@ class Run:
             os.close(handle)
 
 
+def _lock(handle: int) -> None:
+    """An exclusive lock; a few tries, since a look at the lock (`is_locked`) holds it for a moment."""
+    import fcntl
+
+    for _ in range(LOCK_TRIES - 1):
+        with suppress(BlockingIOError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        time.sleep(0.02)
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
 def _unwritable(path: Path, error: OSError) -> RunError:
     return RunError(
         "storage",
         f"{path}: can't write there: {error.strerror or error}",
         "choose another folder with --storage DIR",
     )
+
+
+def _is_sound(content: Any, shapes: dict[str, type]) -> bool:
+    """Whether the parts that are read have the shape that is written; nobody's edit ends in a traceback."""
+    if not isinstance(content, dict) or not isinstance(content.get("format", FORMAT), int):
+        return False
+    for name, shape in shapes.items():
+        value = content.get(name)
+        if value is not None and not isinstance(value, shape):
+            return False
+        if isinstance(value, list) and not all(isinstance(item, dict) for item in value):
+            return False
+    return True
 
 
 def create(storage: str | Path, name: str) -> Run:

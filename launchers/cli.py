@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
+from io import TextIOWrapper
+from pathlib import Path
 
 EXAMPLE = "example: launch quickstart optimizer.lr=0.3 --profile smoke"
 EXIT_CODES = (
@@ -97,8 +100,14 @@ def guarded(run: Callable[[], int]) -> int:
     """Run a command; a user's mistake ends in a message and an exit code, a defect of ours in a traceback."""
     from raycipe.framework.errors import RecipeError, RunError, explain
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and stream.encoding.lower() not in ("utf-8", "utf8"):
+            stream.reconfigure(errors="replace")
     try:
-        return run()
+        Path.cwd()
+        code = run()
+        sys.stdout.flush()
+        return code
     except RecipeError as error:
         print(explain(error.problems), file=sys.stderr)
         return error.exit_code
@@ -106,8 +115,13 @@ def guarded(run: Callable[[], int]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return RecipeError.exit_code
     except KeyboardInterrupt:
-        print("interrupted before anything started", file=sys.stderr)
-        return 130
+        print("interrupted before anything started", file=sys.stderr, flush=True)
+        os._exit(130)  # if the interrupt met an eval'd line of a library, Python itself would end with another code
+    except FileNotFoundError as error:
+        if error.filename is not None:
+            raise
+        print("error: the current folder does not exist any more", file=sys.stderr)
+        return RecipeError.exit_code
     except BrokenPipeError:
         sys.stderr.close()  # `raycipe list | head`: the reader went away, there is nobody to tell
         return 141

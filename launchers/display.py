@@ -27,11 +27,14 @@ class Display:
         from rich.theme import Theme
 
         self.quiet = quiet
-        try:
-            stream: TextIO = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
-        except (OSError, ValueError):  # stdout is no file: a notebook, a test's capture
-            stream = sys.stdout
-        self.console = Console(file=stream, highlight=False, theme=Theme({"repr.number": "none"}), soft_wrap=True)
+
+        class Screen(Console):
+            """The reader may go away (`| head`, a lost connection): then nothing is shown, and the run goes on."""
+
+            def on_broken_pipe(self) -> None:
+                self.quiet = True
+
+        self.console = Screen(file=own_stdout(), highlight=False, theme=Theme({"repr.number": "none"}), soft_wrap=True)
         self.bar: Any = None
         self.log: Path | None = None
         self.last_line = 0.0
@@ -43,15 +46,21 @@ class Display:
         self.log = path
 
     def line(self, text: str, style: str | None = None) -> None:
-        self.console.print(text, markup=False, style=style, soft_wrap=True)
+        self._print(text, style)
         self._record(text)
+
+    def _print(self, text: str, style: str | None, end: str = "\n") -> None:
+        try:
+            self.console.print(text, markup=False, style=style, soft_wrap=True, end=end)
+        except OSError:  # a full disk behind `>`: the run's own files matter more
+            self.console.quiet = True
 
     def heading(self, text: str) -> None:
         self.line(text, "bold")
 
     def labelled(self, label: str, value: str, style: str = "dim") -> None:
-        self.console.print(label, markup=False, style=style, end="", soft_wrap=True)
-        self.console.print(value, markup=False, soft_wrap=True)
+        self._print(label, style, end="")
+        self._print(value, None)
         self._record(label + value)
 
     def _record(self, text: str) -> None:
@@ -71,6 +80,13 @@ class Display:
             self._record(text)
         else:
             self.line(text)
+
+    def say(self, text: str) -> None:
+        """A line of a launcher: its warnings are shown even by a quiet launch."""
+        if text.startswith("warning: "):
+            self.warn(text.removeprefix("warning: "))
+        else:
+            self.info(text)
 
     def warn(self, text: str) -> None:
         self.line(f"warning: {text}", "yellow")
@@ -139,6 +155,17 @@ class Display:
             if item["verdict"] == "skipped":
                 hint = "  a smoke run: only its presence was judged"
             self.labelled(f"  {item['verdict']:<7} ", f"{item['metric']} {item['wanted']}{value}{hint}", color)
+
+
+def own_stdout() -> TextIO:
+    """A copy of stdout that stays where it is when Ray's output is sent to the log."""
+    if sys.stdout is None:  # closed by the shell
+        return open(os.devnull, "w", encoding="utf-8")
+    try:
+        copy = os.dup(sys.stdout.fileno())
+    except (OSError, ValueError):  # no file: a notebook, a test's capture
+        return sys.stdout
+    return os.fdopen(copy, "w", buffering=1, encoding=sys.stdout.encoding, errors="replace")
 
 
 def chosen(final: Mapping[str, Any], quiet: bool) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def _storage(parser: argparse.ArgumentParser, run: Any) -> None:
 def run_runs(args: argparse.Namespace) -> int:
     from raycipe.framework.runs import find_all
 
-    found = [summary(run) for run in find_all(args.storage, args.name)]
+    found = [summary_or_damage(run) for run in find_all(args.storage, args.name)]
     if args.format == "json":
         print(json.dumps(found, indent=1))
         return 0
@@ -74,6 +74,18 @@ def run_runs(args: argparse.Namespace) -> int:
     for item in [head, *found]:
         print("  ".join(f"{item[key]:<{width}}" for key, width in widths.items()).rstrip())
     return 0
+
+
+def summary_or_damage(run: Any) -> dict[str, Any]:
+    """A damaged run takes one line and does not hide the others."""
+    from raycipe.framework.errors import RunError
+
+    try:
+        return summary(run)
+    except RunError as error:
+        shown = error.message.rpartition("/")[2]
+        head = {"run": f"{run.name}/{run.id}", "path": str(run.path), "status": "damaged"}
+        return {**head, "verdicts": "", "steps": None, "shown": shown}
 
 
 def summary(run: Any) -> dict[str, Any]:
@@ -108,6 +120,7 @@ def run_compare(args: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.table import Table
 
+    from raycipe.framework.errors import RunError
     from raycipe.framework.results.compare import compare, labels, leading, write_page
     from raycipe.framework.results.report import short
     from raycipe.framework.runs import find
@@ -127,7 +140,12 @@ def run_compare(args: argparse.Namespace) -> int:
         table.add_row(metric, *cells)
     console.print(table)
     page = Path(args.out or Path(args.storage) / "compare.html").absolute()
-    write_page(comparison, page)
+    try:
+        write_page(comparison, page)
+    except OSError as error:
+        raise RunError(
+            "storage", f"{page}: can't write there: {error.strerror}", "choose another with --out"
+        ) from error
     print(page)
     return 0
 

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raycipe.framework.errors import NotStarted, Problem, RecipeError
+from raycipe.framework.errors import NotStarted, Problem, RecipeError, RunError
 from raycipe.framework.tree import Place
+from raycipe.launchers.stopping import at_once, handled
 
 if TYPE_CHECKING:
     from raycipe.framework.recipe import Recipe
@@ -42,6 +43,8 @@ def checked(
     from raycipe.framework.check import check
     from raycipe.framework.recipe import load
 
+    if data_root is not None and not Path(data_root).is_dir():
+        raise RunError("run", f"--data-root {data_root}: no such folder")
     return check(load(recipe_file(path), list(overrides), list(profiles)), data_root=data_root)
 
 
@@ -159,31 +162,48 @@ class Attempt:
         self.args = args
         self.started = time.time()
         self.facts: dict[str, Any] = {}
-        self.has_begun = False
+        self.has_begun = self.is_resume = False
         self.resumed_from: int | None = None
         display.log_to(run.path / "log.txt")
 
     def go(self, resume: bool) -> int:
         """Run to the end, whatever it is; the result and the report are always written."""
-        from raycipe.framework.results.result import conclude
         from raycipe.framework.results.tracking import Tracking
 
+        self.is_resume = resume
         self.resumed_from = self.last_step() if resume else None
         tracking = Tracking(self.run, self.recipe.plain, self.display.warn, start_step=self.resumed_from or 0)
         tracking.require()
-        outcome = self.launch(resume, tracking)
-        self.begin()
-        self.display.close()
-        recipe = self.recipe
-        result = conclude(self.run, recipe.plain, recipe.hash, recipe.is_smoke, self.facts | outcome, self.started)
-        tracking.close(result)
-        self.write_report()
+        with handled(at_once(self.abandon)):
+            outcome = self.launch(resume, tracking)
+            self.begin()
+            self.display.close()
+            result = self.conclude(outcome)
+            tracking.close(result)
+            self.write_report()
         self.display.results(result, str(self.run))
         if result["error"]:
             self.say_error(result["error"])
         if result["status"] == "interrupted":
             self.display.line(f"resume with: {self.resume_command()}")
         return int(result["exit_code"])
+
+    def conclude(self, outcome: Mapping[str, Any]) -> dict[str, Any]:
+        from raycipe.framework.results.result import conclude
+
+        recipe = self.recipe
+        return conclude(self.run, recipe.plain, recipe.hash, recipe.is_smoke, {**self.facts, **outcome}, self.started)
+
+    def abandon(self) -> None:
+        """Somebody stops the launch before training: leave nothing, or a run that says so."""
+        self.display.close()
+        if self.has_begun:
+            self.conclude({"status": "interrupted"})
+            self.display.line(f"interrupted before training; resume with: {self.resume_command()}")
+            return
+        self.display.line("interrupted before anything started")
+        if not self.is_resume:
+            shutil.rmtree(self.run.path, ignore_errors=True)
 
     def launch(self, resume: bool, tracking: Any) -> dict[str, Any]:
         """The launcher's part of the result; a failure becomes its `error`."""
@@ -200,7 +220,7 @@ class Attempt:
             resume=resume,
             roots=plugins.roots(),
             progress=progress,
-            on_info=self.display.info,
+            on_info=self.display.say,
             prepare=self.prepare,
             verbose=self.args.verbose,
             dashboard=self.args.dashboard,
@@ -248,7 +268,8 @@ class Attempt:
 
     def say_error(self, error: Mapping[str, Any]) -> None:
         where = f"{error['where']}: " if error.get("where") else ""
-        step = f" (step {error['step']})" if error.get("step") is not None else ""
+        told = f"step {error['step']}" in error["message"]
+        step = f" (step {error['step']})" if error.get("step") is not None and not told else ""
         self.display.line(f"error: {where}{error['message']}{step}", "red")
         self.display.labelled("log     ", f"{self.run}/log.txt")
 
@@ -262,7 +283,8 @@ def plan_lines(recipe: Mapping[str, Any], made: Any, run: str) -> dict[str, str]
     examples = ", ".join(f"{count:,} {name}" for name, count in made.examples.items())
     resources = recipe.get("resources") or {}
     workers = resources.get("num_workers", 1)
-    where = "in this process" if workers == 0 else f"{workers} Ray Train worker{'s' * (workers != 1)} on this machine"
+    count = f"{workers[0]} to {workers[1]}" if isinstance(workers, list) else workers
+    where = "in this process" if workers == 0 else f"{count} Ray Train worker{'s' * (workers != 1)} on this machine"
     gpus = resources.get("gpus_per_worker") or 0
     lines = {
         "what": f"{recipe['task']['type']}: {', '.join(names)}",

@@ -5,6 +5,7 @@ Only light imports stand at the top: Ray's workers import this module before any
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,11 @@ def run(
         raise
     except KeyboardInterrupt:
         outcome["status"] = "interrupted"
+    except SystemExit as error:
+        if error.code == signal.SIGTERM:  # Ray's own handler, while it starts
+            outcome["status"] = "interrupted"
+        else:
+            outcome.update(status="failed", error=describe(left_by_component(error), run_dir))
     except Exception as error:  # noqa: BLE001 - whatever failed: the run folder must tell it
         outcome.update(status="failed", error=describe(error, run_dir))
     follower.last()
@@ -81,6 +87,12 @@ def _clear_signals(run_dir: str) -> None:
     """Files that mean something only while the run is alive."""
     for file in (stop_file(run_dir), progress_file(run_dir)):
         file.unlink(missing_ok=True)
+
+
+def left_by_component(error: SystemExit) -> RunError:
+    return RunError(
+        "component", f"a component ended the process (sys.exit({error.code}))", "it must raise an error instead"
+    )
 
 
 def _empty_outcome() -> dict[str, Any]:

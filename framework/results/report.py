@@ -84,8 +84,18 @@ def about(run: Run) -> dict[str, Any]:
 
 
 def text_of(run: Run, file: str) -> str:
-    path = run.path / file
-    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    path = own_file(run, file)
+    return path.read_text(encoding="utf-8", errors="replace") if path is not None else ""
+
+
+def own_file(run: Run, name: Any) -> Path | None:
+    """A regular file inside the run folder, links followed; None for everything else, so that a stranger's run shows
+    nothing of the reader's machine."""
+    if not isinstance(name, str) or "\0" in name:
+        return None
+    home = run.path.resolve()
+    path = (home / name).resolve()
+    return path if path.is_relative_to(home) and path.is_file() else None
 
 
 def environment(provenance: Mapping[str, Any]) -> dict[str, str]:
@@ -120,9 +130,12 @@ def pictures_first(artifacts: Sequence[Mapping[str, Any]]) -> list[Mapping[str, 
 
 def artifact(run: Run, item: Mapping[str, Any]) -> dict[str, Any]:
     """What the page shows of one artifact: a picture inside the page, the head of a table or text, or a link."""
-    path = run.path / item["path"]
+    path = own_file(run, item.get("path"))
     shown: dict[str, Any] = {**item, "uri": None, "rows": [], "columns": [], "text": None, "more": 0}
-    if not path.exists() or path.stat().st_size > MAX_EMBEDDED:
+    if path is None:
+        return {**shown, "path": None}
+    shown["path"] = path.relative_to(run.path.resolve()).as_posix()
+    if path.stat().st_size > MAX_EMBEDDED:
         return shown
     if path.suffix in PICTURES:
         shown["uri"] = data_uri(path.read_bytes(), PICTURES[path.suffix])

@@ -6,13 +6,14 @@ import json
 import math
 import os
 import stat
+import threading
 from pathlib import Path
 
 import pytest
 
 from raycipe.framework.errors import RunError
 from raycipe.framework.files import canonical_hash, finite, number, read_rows, to_json, write_atomic
-from raycipe.framework.runs import RUN_ID, Run, create, find, find_all
+from raycipe.framework.runs import RUN_ID, Run, create, find, find_all, point_latest
 
 
 def finished(storage: Path, name: str) -> Run:
@@ -41,6 +42,68 @@ def test_a_locked_run_refuses_a_second_launch_and_names_the_holder(tmp_path: Pat
     with run.lock():
         pass
     assert run.status() == "killed"  # no result was written
+
+
+def test_looking_at_a_run_never_keeps_a_launch_out(tmp_path: Path) -> None:
+    import fcntl
+
+    run = create(tmp_path, "a")
+    with run.lock():
+        pass
+    handle = os.open(run.path / "lock", os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_SH)  # a look that takes its time
+    timer = threading.Timer(0.05, os.close, [handle])
+    timer.start()
+    with run.lock():
+        assert run.is_locked()
+    timer.join()
+    assert not run.is_locked()
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("result.json", '{"expect": 4}'),
+        ("result.json", '{"final": [1]}'),
+        ("result.json", '{"artifacts": ["x"]}'),
+        ("result.json", '{"format": "x"}'),
+        ("provenance.json", '{"attempts": 3}'),
+        ("provenance.json", "[]"),
+    ],
+)
+def test_files_of_another_shape_are_damaged_and_no_traceback(tmp_path: Path, file: str, content: str) -> None:
+    run = create(tmp_path, "a")
+    (run.path / file).write_text(content)
+    with pytest.raises(RunError, match="damaged"):
+        run.read(file)
+
+
+@pytest.mark.parametrize("line", [b"[]", b'{"a/b": 1}', b"\xff\xfe"])
+def test_a_damaged_row_names_its_line(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(b'{"step": 1}\n' + line + b"\n")
+    with pytest.raises(RunError, match=r"metrics\.jsonl:2: damaged"):
+        list(read_rows(path))
+
+
+def test_a_full_disk_is_a_storage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = create(tmp_path, "a")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(RunError, match="can't write there: No space left on device"):
+        run.write("result.json", {})
+
+
+def test_latest_follows_the_newest_folder_that_is_left(tmp_path: Path) -> None:
+    run = create(tmp_path, "a")
+    run.artifacts.rmdir()
+    run.checkpoints.rmdir()
+    run.path.rmdir()
+    point_latest(tmp_path / "a")
+    assert not (tmp_path / "a").exists()
 
 
 def test_a_folder_that_cannot_be_made_is_a_storage_error_and_no_traceback(tmp_path: Path) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from raycipe.launchers import display
-from raycipe.launchers.display import Display, clock, plain_line
+from raycipe.launchers.display import Display, bar_line, clock, plain_line
 
 ROW = {"step": 50, "total_steps": 200, "epoch": 2.5, "examples_per_s": 12345.6, "eta_s": 75.0, "train/loss": 0.25}
 RESULT = {
@@ -68,6 +70,42 @@ def test_quiet_leaves_verdicts_and_the_run_folder() -> None:
     out = text.getvalue()
     assert "title" not in out and "something" not in out and "50/200" not in out
     assert "unmet" in out and "runs/a/b" in out
+
+
+def test_a_launch_outlives_the_reader_of_its_output() -> None:
+    made, _ = shown()
+    reader, writer = os.pipe()
+    os.close(reader)
+    made = Display()
+    made.console.file = os.fdopen(writer, "w", buffering=1)
+    made.line("nobody reads this")
+    made.progress({**ROW, "step": 200})
+    made.results(RESULT, "runs/a/b")
+    assert made.console.quiet
+
+
+def test_warnings_of_a_launcher_are_shown_even_by_a_quiet_launch(tmp_path: Path) -> None:
+    made, text = shown(quiet=True)
+    made.log_to(tmp_path / "log.txt")
+    made.say("warning: checkpoint step-00000075 is damaged")
+    made.say("starting Ray ...")
+    assert text.getvalue() == "warning: checkpoint step-00000075 is damaged\n"
+    assert (tmp_path / "log.txt").read_text().endswith("starting Ray ...\n")
+
+
+def test_the_bar_never_drops_step_and_time_left_and_always_fits() -> None:
+    latest = {"train/loss": 0.25, "val/accuracy": 0.9}
+    for width in (40, 60, 100, 160):
+        line = bar_line(ROW, latest, width)
+        assert len(line) <= width and line.startswith("  step 50/200 ") and "1:15 left" in line
+    assert "val/accuracy 0.9" in bar_line(ROW, latest, 160) and "━" in bar_line(ROW, latest, 60)
+
+
+def test_why_a_run_ended_and_its_best_checkpoint_are_told() -> None:
+    made, text = shown()
+    best = {"val/loss": {"value": 0.1, "step": 4}}
+    made.results({**RESULT, "steps": 9, "stopped": "early_stop", "best": best, "checkpoints": []}, "runs/a/b")
+    assert "stopped early at step 9" in text.getvalue() and "best val/loss 0.1 at step 4" in text.getvalue()
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0:00"), (75, "1:15"), (3675, "1:01:15"), (-3, "0:00")])

@@ -69,6 +69,19 @@ def test_the_report_of_a_failed_run_shows_the_error_and_the_logs_end(tmp_path: P
     assert "loss is NaN &lt;b&gt;" in page and "at step 7" in page and "last words" in page
 
 
+@pytest.mark.parametrize(
+    "path", ["../secret.txt", "/etc/hostname", "javascript:alert(1)", "artifacts/link.txt", None, 3]
+)
+def test_the_report_shows_nothing_from_outside_the_run_folder(tmp_path: Path, path: Any) -> None:
+    run = toy(tmp_path, artifacts=[{"path": path, "kind": "text", "title": "stranger"}])
+    (run.path.parent / "secret.txt").write_text("SECRET")
+    (run.artifacts / "link.txt").symlink_to(run.path.parent / "secret.txt")
+    (run.path / "recipe.yaml").unlink()
+    (run.path / "recipe.yaml").symlink_to(run.path.parent / "secret.txt")
+    page = report.render(run)
+    assert "SECRET" not in page and "javascript" not in page and "no such file in the run folder" in page
+
+
 def test_a_killed_run_still_has_a_report(tmp_path: Path) -> None:
     assert ">killed<" in report.render(create(tmp_path, "toy"))
 
