@@ -47,7 +47,7 @@ def listed(names: list[str]) -> str:
 
 def nearest(word: str, known: Any) -> str | None:
     """The known name that was probably meant: the same but for case and hyphens, letters swapped, or similar."""
-    names = list(known)
+    names: list[str] = list(known)
     simple = word.lower().replace("-", "_")
     if simple in names:
         return simple

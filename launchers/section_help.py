@@ -62,7 +62,9 @@ def section(path: str, schema: Json) -> str | None:
         listing = components(schema["$defs"], kind)
         return "\n\n".join(["\n".join(head), *([several] if types(kind, schema["$defs"]) else []), listing])
     inner = keys(wanted)
-    required = next((branch.get("required", []) for branch in branches(wanted) if "properties" in branch), [])
+    required: list[str] = next(
+        (branch.get("required", []) for branch in branches(wanted) if "properties" in branch), []
+    )
     if not inner or len(branches(wanted)) > 1:
         head.append(f"  {_alone(path, wanted)}")
     parts = ["\n".join(head), arguments(inner, required, "keys"), RULES.get(path, "")]
