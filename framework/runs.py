@@ -73,7 +73,7 @@ class Run:
         if not path.exists():
             return {}
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         except (ValueError, OSError) as error:
             raise RunError("storage", f"{path}: damaged ({error})") from error
         if not _is_sound(content, SHAPES if file == "provenance.json" else RESULT_SHAPES):
