@@ -7,12 +7,14 @@ traceback minutes later. Modules are built on the meta device: nothing is alloca
 from __future__ import annotations
 
 from collections.abc import Mapping
-from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from raycipe.framework.errors import Problem, RecipeError, RunError
-from raycipe.framework.splits import Split, TensorSplit
+from raycipe.framework.splits import Split, fingerprint
 from raycipe.framework.tree import Node, Place
+
+if TYPE_CHECKING:
+    from raycipe.framework.contracts import Task
 
 
 class Constructed(NamedTuple):
@@ -71,17 +73,18 @@ def _construct(nodes: Mapping[str, Node], recipe: Mapping[str, Any]) -> Construc
         raise RecipeError(problems)
     if task is not None and splits:
         task.check(facts, splits)
-        check_training(recipe, splits["train"])
+        check_training(recipe, splits, task)
     count = sum(parameter.numel() for parameter in model.parameters()) if model is not None else None
     examples = {name: len(split) for name, split in splits.items()}
     return Constructed(facts, examples, {"sha256": fingerprint(splits), "examples": examples}, count)
 
 
-def check_training(recipe: Mapping[str, Any], train: Split) -> None:
-    """Raise RunError if batches or number formats can't be as the `train` section asks."""
+def check_training(recipe: Mapping[str, Any], splits: Mapping[str, Split], task: Task) -> None:
+    """Raise RunError if batches, judged metrics or number formats can't be as the `train` section asks."""
     import torch
 
     from raycipe.framework.training.feed import check_batch
+    from raycipe.framework.training.judge import check_targets
     from raycipe.framework.training.plan import Settings
     from raycipe.framework.training.precision import Precision
 
@@ -89,20 +92,9 @@ def check_training(recipe: Mapping[str, Any], train: Split) -> None:
     workers = resources.get("num_workers", 1)
     most = max(1, workers[-1] if isinstance(workers, list) else workers)
     Settings.of(recipe)
-    check_batch(train, section["batch_size"], most, section["accumulate"])
+    check_batch(splits["train"], section["batch_size"], most, section["accumulate"])
+    check_targets(recipe, splits, task)
     Precision(section["precision"], torch.device("cuda" if resources.get("gpus_per_worker") else "cpu"))
-
-
-def fingerprint(splits: Mapping[str, Split]) -> str | None:
-    """sha256 of all tensors by split and name; None where data is read example by example or streamed."""
-    digest = sha256()
-    for name, split in sorted(splits.items()):
-        if not isinstance(split, TensorSplit):
-            return None
-        for key, tensor in sorted(split.tensors.items()):
-            digest.update(f"{name} {key} {tensor.dtype} {tuple(tensor.shape)}".encode())
-            digest.update(tensor.contiguous().cpu().view(-1).numpy().tobytes())
-    return digest.hexdigest()
 
 
 def _parameters(model: Any) -> dict[str, Any]:

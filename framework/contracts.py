@@ -108,6 +108,17 @@ class Task(Component, ABC):
         """Final numbers from the means (`loss` and the scores): may add e.g. `perplexity`, `rmse`."""
         return values
 
+    def reported(self) -> tuple[str, ...] | None:
+        """The names out of `reports` that this instance reports; None leaves them open."""
+        return self.reports or None
+
+    def check_outputs(self, outputs: Any, batch: Batch) -> str | None:
+        """What the model should have given, e.g. "(8, 10) floating: one logit a class", if `outputs` do not fit.
+
+        Asked once, before training, with a few examples.
+        """
+        return None
+
     def check(self, facts: Mapping[str, Any], splits: Mapping[str, Split]) -> None:
         """Raise `RunError("data", ...)` if the data does not fit: wrong dtype, labels out of range (which example)."""
 

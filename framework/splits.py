@@ -5,12 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 Batch = dict[str, Tensor]
+WHOLE_BYTES = 256_000_000  # tensors of a split beyond this size are told apart by their shapes and ends
+END_BYTES = 1_000_000
+FILE_END_BYTES = 65536
 
 
 class Split(ABC):
@@ -62,3 +68,43 @@ class StreamSplit(Split):
 
     def __len__(self) -> int:
         return sum(self.rows)
+
+
+def digests(split: Split) -> dict[str, str]:
+    """What tells a split from a changed one: a sha256 for each of its tensors, or for each of its files.
+
+    Large tensors and files are known by their sizes and ends. Of a `MapSplit` only the length can be known.
+    """
+    if isinstance(split, TensorSplit):
+        size = sum(tensor.nbytes for tensor in split.tensors.values())
+        return {name: _tensor_digest(tensor, size <= WHOLE_BYTES) for name, tensor in sorted(split.tensors.items())}
+    if isinstance(split, StreamSplit):
+        files = enumerate(zip(split.files, split.rows, strict=True), 1)
+        return {f"file {number} ({Path(file).name})": _file_digest(Path(file), rows) for number, (file, rows) in files}
+    return {"length": str(len(split))}
+
+
+def fingerprint(splits: Mapping[str, Split]) -> str | None:
+    """sha256 of all splits' `digests`; None where a split is read example by example: its content is not known."""
+    if any(isinstance(split, MapSplit) for split in splits.values()):
+        return None
+    lines = [f"{name} {key} {value}" for name, split in sorted(splits.items()) for key, value in digests(split).items()]
+    return sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _tensor_digest(tensor: Tensor, whole: bool) -> str:
+    digest = sha256(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
+    numbers = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+    for part in [numbers] if whole else [numbers[:END_BYTES], numbers[-END_BYTES:]]:
+        digest.update(part.data)
+    return digest.hexdigest()
+
+
+def _file_digest(file: Path, rows: int) -> str:
+    size = file.stat().st_size
+    digest = sha256(f"{size} {rows}".encode())
+    with file.open("rb") as opened:
+        digest.update(opened.read(FILE_END_BYTES))
+        opened.seek(max(0, size - FILE_END_BYTES))
+        digest.update(opened.read(FILE_END_BYTES))
+    return digest.hexdigest()

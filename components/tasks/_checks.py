@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -53,3 +54,8 @@ def require_range(split: str, key: str, values: Tensor, count: int, hint: str, i
         value = values[tuple(where)].item()
         message = f"{split}: example {where[0]} has {key} {value}, outside 0 .. {count - 1}"
         raise RunError("data", message, hint, where="data")
+
+
+def fits(outputs: Any, shape: tuple[int, ...]) -> bool:
+    """Whether a model's outputs are floating point of this shape."""
+    return isinstance(outputs, Tensor) and outputs.is_floating_point() and tuple(outputs.shape) == shape

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from raycipe.components.tasks._checks import require_dtype, require_finite, require_range, tensors
+from raycipe.components.tasks._checks import fits, require_dtype, require_finite, require_range, tensors
 from raycipe.framework.arguments import Fraction, FromData, Range
 from raycipe.framework.contracts import Batch, Loss, Split, Task
 from raycipe.framework.registry import register
@@ -48,6 +48,13 @@ class Classification(Task):
         self.num_classes = num_classes
         self.label_smoothing = label_smoothing
         self.metric_names = metrics
+
+    def reported(self) -> tuple[str, ...]:
+        return ("loss", "accuracy", *self.metric_names)
+
+    def check_outputs(self, outputs: Any, batch: Batch) -> str | None:
+        shape = (len(batch["y"]), self.num_classes)
+        return None if fits(outputs, shape) else f"{shape} floating: one logit a class"
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         logits = model(batch["x"])  # (batch, K)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from raycipe.components.tasks._checks import require_dtype, require_range, tensors
+from raycipe.components.tasks._checks import fits, require_dtype, require_range, tensors
 from raycipe.framework.arguments import FromData, Range
 from raycipe.framework.contracts import Batch, Loss, Split, Task
 from raycipe.framework.registry import register
@@ -40,6 +40,10 @@ class LanguageModeling(Task):
 
     def __init__(self, vocab_size: Annotated[int, Range(ge=2, le=10**9), FromData("vocab_size")]) -> None:
         self.vocab_size = vocab_size
+
+    def check_outputs(self, outputs: Any, batch: Batch) -> str | None:
+        shape = (*batch["x"].shape, self.vocab_size)
+        return None if fits(outputs, shape) else f"{shape} floating: a logit for each token of the vocabulary"
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         logits = model(batch["x"])  # (batch, time, vocab_size)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from raycipe.components.tasks._checks import require_dtype, require_finite, tensors
+from raycipe.components.tasks._checks import fits, require_dtype, require_finite, tensors
 from raycipe.framework.arguments import Positive
 from raycipe.framework.contracts import Batch, Loss, Split, Task
 from raycipe.framework.errors import RunError
@@ -49,6 +49,15 @@ class Regression(Task):
         self.loss_name = loss
         self.delta = delta
         self.metric_names = metrics
+
+    def reported(self) -> tuple[str, ...]:
+        return ("loss", "rmse", "mae", *self.metric_names)
+
+    def check_outputs(self, outputs: Any, batch: Batch) -> str | None:
+        y = batch["y"]
+        shape = tuple(y.shape) if y.dim() > 1 else (len(y), 1)
+        fit = fits(outputs, shape) or fits(outputs, tuple(y.shape))
+        return None if fit else f"{shape} floating: one number a target dimension"
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         outputs = model(batch["x"])  # (batch, d)

@@ -10,8 +10,8 @@ from torch import nn
 from raycipe.framework.contracts import Trained
 from raycipe.framework.measuring import run_measures
 from raycipe.framework.training.evaluate import agreed_buffers
+from raycipe.framework.training.saved import read
 from raycipe.framework.training.state import load_weights
-from raycipe.framework.training.store import read
 
 if TYPE_CHECKING:
     from raycipe.framework.training.session import Session

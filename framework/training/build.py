@@ -16,9 +16,10 @@ from raycipe.framework.contracts import Data, Optimizer, Split, Task
 from raycipe.framework.errors import RunError
 from raycipe.framework.registry import build
 from raycipe.framework.streams import key
+from raycipe.framework.training.failures import enough_memory
 from raycipe.framework.training.plan import TrainPlan
+from raycipe.framework.training.saved import Checkpoint, damage, read
 from raycipe.framework.training.state import capture_rng, digest, load_weights, restore_rng
-from raycipe.framework.training.store import Checkpoint, damage, read
 
 
 @dataclass
@@ -29,6 +30,7 @@ class Parts:
     splits: dict[str, Split]
     model: nn.Module
     task: Task
+    section: Any  # the recipe's words on the model
     initial_model: Callable[[], nn.Module]  # rebuilds the untrained model
 
 
@@ -56,7 +58,8 @@ def build_parts(plan: TrainPlan, device: torch.device, seed: int) -> Parts:
             load_weights(model, start.tensors("model.safetensors"), start.manifest["tied"], str(start.path))
         return model
 
-    return Parts(data, splits, initial_model(), task, initial_model)
+    with enough_memory(section, data.facts):
+        return Parts(data, splits, initial_model(), task, section, initial_model)
 
 
 def build_optimizer(recipe: Mapping[str, Any], model: nn.Module, facts: Mapping[str, Any]) -> Optimizer:

@@ -12,24 +12,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from raycipe.framework.errors import RunError
 from raycipe.framework.training.evaluate import agreed_buffers
+from raycipe.framework.training.resumable import check_content, check_data, check_recipe, warn_of_changes
+from raycipe.framework.training.saved import Checkpoint
 from raycipe.framework.training.state import capture_rng, load_weights, restore_rng, seed_all, weights
-from raycipe.framework.training.store import Checkpoint, Job, Writer, pt_writer, safetensors_writer
+from raycipe.framework.training.store import Job, Writer, pt_writer, safetensors_writer
 
 if TYPE_CHECKING:
     from raycipe.framework.training.session import Session
 
 ASYNC_BYTES = 50_000_000  # from this size of weights on a checkpoint is written beside the training
-# What may differ when a run is resumed; entries of `train` first.
-MAY_CHANGE_IN_TRAIN = (
-    "epochs steps minutes batch_size accumulate threads log_every eval_every eval_batch_size checkpoint_every keep "
-    "keep_best early_stop train_metrics evaluate_weights async_checkpoint dataloader_workers"
-)
-MAY_CHANGE = (
-    *["about", "paper", "name", "track", "expect", "sweep", "profiles", "resources", "measures", "extends"],
-    *(f"train.{name}" for name in MAY_CHANGE_IN_TRAIN.split()),
-)
 
 
 def weights_finite(session: Session) -> bool:
@@ -50,7 +42,7 @@ def _local(tensor: Tensor) -> Tensor:
 
 def save(session: Session, last: bool) -> None:
     """Write a checkpoint of the session; the last one of a run is waited for."""
-    beside = not last and not session.sharded and _beside(session)
+    beside = not last and not session.sharded and is_beside(session)
     about = _about(session)
     mine = _rank_state(session)
     writers: dict[str, Writer] = {f"rank{session.comm.rank}.pt": pt_writer(_copied(mine) if beside else mine)}
@@ -101,7 +93,8 @@ def _add_shards(session: Session, writers: dict[str, Writer], whole: bool) -> Wr
     return write
 
 
-def _beside(session: Session) -> bool:
+def is_beside(session: Session) -> bool:
+    """Whether checkpoints are written by a thread while training goes on."""
     chosen = session.settings.async_checkpoint
     size = sum(parameter.numel() * parameter.element_size() for parameter in session.model.parameters())
     return size >= ASYNC_BYTES if chosen is None else chosen
@@ -149,6 +142,8 @@ def _common_state(session: Session, groups: list[dict[str, Any]] | None) -> dict
         "rows": session.rows.count,
         "world_size": session.comm.world_size,
         "threads": torch.get_num_threads(),
+        "averaged": session.average.updates if session.average is not None else 0,
+        "data": session.data_digests,
         "recipe": _plain(session.plan.recipe),
     }
 
@@ -183,8 +178,11 @@ def _rank_state(session: Session) -> dict[str, Any]:
 def restore(session: Session, checkpoint: Checkpoint) -> None:
     """Bring a freshly built session to the state of the checkpoint; the random generators come last."""
     state = checkpoint.load("state.pt")
-    _check_recipe(state["recipe"], _plain(session.plan.recipe))
-    _warn_of_changes(session, state)
+    now = _common_state(session, None)
+    check_content(checkpoint, state, now)
+    check_data(state["data"], now["data"])
+    check_recipe(state["recipe"], now["recipe"])
+    warn_of_changes(session, state)
     _restore_weights(session, checkpoint, state)
     ranks = checkpoint.ranks()
     same = len(ranks) == session.comm.world_size
@@ -198,6 +196,8 @@ def restore(session: Session, checkpoint: Checkpoint) -> None:
     session.judge.best, session.judge.without_gain = state["best"], state["without_gain"]
     session.stopped = state["stopped"] if session.step < session.length.total_steps else None
     session.seconds_before = state["seconds"]
+    if session.average is not None:
+        session.average.updates = state["averaged"]
     session.rows.cut(state["rows"])
     if mine is not None:
         _restore_rank(session, mine)
@@ -245,38 +245,3 @@ def _spread_ranks(session: Session, ranks: list[Mapping[str, Any]]) -> None:
             session.interval.restore(rank["interval"])
         session.optimizer_comm.bytes_sent = sum(rank["bytes_sent"] for rank in ranks)
     seed_all(session.seed, comm.rank, comm.world_size, session.step)
-
-
-def _check_recipe(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """Raise RunError naming what changed, unless the change leaves the run's meaning alone."""
-    changed = sorted(_differences(old, new, ""))
-    wrong = [path for path in changed if not any(path == may or path.startswith(may + ".") for may in MAY_CHANGE)]
-    if wrong:
-        raise RunError(
-            "recipe",
-            f"can't resume with another recipe: {', '.join(wrong)} changed",
-            "start a new run, or take the trained model over with `start:`",
-            wrong[0],
-        )
-
-
-def _differences(old: Any, new: Any, path: str) -> list[str]:
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        paths = []
-        for key in {**old, **new}:
-            below = f"{path}.{key}" if path else str(key)
-            paths += _differences(old.get(key), new.get(key), below)
-        return paths
-    return [] if old == new and type(old) is type(new) else [path]
-
-
-def _warn_of_changes(session: Session, state: Mapping[str, Any]) -> None:
-    changes = []
-    if state["world_size"] != session.comm.world_size:
-        changes.append(f"{session.comm.world_size} workers instead of {state['world_size']}")
-    if state["threads"] != torch.get_num_threads():
-        changes.append(f"{torch.get_num_threads()} threads instead of {state['threads']}")
-    if state["order"]["batch_size"] != session.order.batch_size:
-        changes.append(f"batch_size {session.order.batch_size} instead of {state['order']['batch_size']}")
-    if changes:
-        session.warn(f"resumed with {', '.join(changes)}: the result is not bit for bit that of an unbroken run")

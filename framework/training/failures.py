@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from raycipe.framework.errors import RunError
+from raycipe.framework.errors import RunError, counted
+from raycipe.framework.registry import build
 
 if TYPE_CHECKING:
     from raycipe.framework.training.session import Session
@@ -45,8 +48,35 @@ def _last_good(session: Session) -> str:
 def out_of_memory(error: BaseException) -> bool:
     text = str(error)
     return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or (
-        isinstance(error, RuntimeError) and "can't allocate memory" in text
+        isinstance(error, RuntimeError) and any(words in text for words in ("can't allocate memory", "alloc_cpu"))
     )
+
+
+@contextmanager
+def enough_memory(section: Any, facts: Mapping[str, Any]) -> Iterator[None]:
+    """Turns a shortage of memory inside into a RunError that tells the sizes of the recipe's model."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not out_of_memory(error):
+            raise
+        raise _model_memory_error(error, section, facts) from error
+
+
+def _model_memory_error(error: BaseException, section: Any, facts: Mapping[str, Any]) -> RunError:
+    with torch.device("meta"):  # shapes only
+        parameters: list[Any] = list(build(section, "models", "model", facts=facts).parameters())
+    size = sum(parameter.numel() * parameter.element_size() for parameter in parameters)
+    message = (
+        f"out of memory while the model was built: its {sum(p.numel() for p in parameters):,} parameters take "
+        f"{_bytes(size)}, with their gradients {_bytes(2 * size)}, with two moments of an optimizer such as adamw "
+        f"{_bytes(4 * size)} in each worker: {str(error).splitlines()[0]}"
+    )
+    return RunError("memory", message, "make the model smaller, or take a machine with more memory", "model")
+
+
+def _bytes(size: int) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
 
 
 def memory_error(error: BaseException, session: Session) -> RunError:
@@ -55,9 +85,12 @@ def memory_error(error: BaseException, session: Session) -> RunError:
     micro = -(-settings.batch_size // (settings.accumulate * session.comm.world_size))
     size = sum(parameter.numel() * parameter.element_size() for parameter in session.model.parameters())
     message = (
-        f"out of memory at step {session.step + 1}: batches of {micro} examples per worker "
-        f"(batch_size {settings.batch_size}, accumulate {settings.accumulate}, {session.comm.world_size} workers), "
-        f"parameters of {size / 1e6:.1f} MB: {str(error).splitlines()[0]}"
+        f"out of memory at step {session.step + 1}: batches of {counted(micro, 'example')} per worker (batch_size "
+        f"{settings.batch_size}, accumulate {settings.accumulate}, {counted(session.comm.world_size, 'worker')}), "
+        f"parameters of {_bytes(size)}: {str(error).splitlines()[0]}"
     )
-    hint = f"set train.accumulate={settings.accumulate * 2}: the result stays the same, a batch takes half the memory"
+    hint = "make the model smaller"
+    if micro > 1:
+        more = settings.accumulate * 2
+        hint = f"set train.accumulate={more}: the result stays the same, a batch takes half the memory; or {hint}"
     return RunError("memory", message, hint, "train.batch_size", session.step + 1)

@@ -7,6 +7,7 @@ model (dropout): otherwise a run resumed in the middle of an epoch would differ 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, default_collate
 
 from raycipe.framework.contracts import Batch, MapSplit, Split, StreamSplit, TensorSplit
-from raycipe.framework.errors import RunError
+from raycipe.framework.errors import RunError, counted
 from raycipe.framework.training.order import Order, micro_batches, remaining, share
 from raycipe.framework.training.stream import StreamOrder, StreamReader, stream_in_order
 
@@ -141,15 +142,22 @@ class MapStyle:
     def __call__(self, epoch: int, parts: list[Tensor]) -> list[Batch]:
         if self._batches is None:
             self._batches = self._start((epoch, parts))  # the feed's position already stands behind these
-        try:
+        with _naming(torch.cat(parts), epoch):
             return [_to(next(self._batches), self.feed.device) for _ in parts]
-        except Exception as error:  # any failure of the user's dataset or of a loader process
-            ids = torch.cat(parts).tolist()
-            error.add_note(f"while loading examples {ids[:8]}{'...' if len(ids) > 8 else ''} of epoch {epoch}")
-            raise
 
     def close(self) -> None:
         self._batches = None  # its end stops the loader's processes
+
+
+@contextmanager
+def _naming(ids: Tensor, epoch: int) -> Iterator[None]:
+    """Adds to any failure of a user's dataset, or of a process that reads it, which examples were asked for."""
+    try:
+        yield
+    except Exception as error:
+        shown = ", ".join(map(str, ids[:8].tolist())) + (", ..." if len(ids) > 8 else "")
+        error.add_note(f"while loading examples {shown} of epoch {epoch}")
+        raise
 
 
 class _Keys:
@@ -195,7 +203,8 @@ def read_ids(split: Split, ids: Tensor, device: torch.device, epoch: int = 0) ->
         return {**{name: tensor[ids].to(device) for name, tensor in split.tensors.items()}, "id": ids.to(device)}
     if isinstance(split, MapSplit):
         keyed = _Keyed(split.dataset)
-        return _to(_collate([keyed[epoch, number] for number in ids.tolist()]), device)
+        with _naming(ids, epoch):
+            return _to(_collate([keyed[epoch, number] for number in ids.tolist()]), device)
     raise TypeError(f"a {type(split).__name__} is read in order only")
 
 
@@ -217,7 +226,7 @@ def check_batch(split: Split, batch_size: int, world_size: int, accumulate: int)
     if batch_size > len(split):
         raise RunError(
             "data",
-            f"a batch of {batch_size} examples is asked for, but the `train` split has only {len(split)} examples",
+            f"a batch of {counted(batch_size, 'example')} is asked for, but the `train` split has only {len(split)}",
             f"set train.batch_size to at most {len(split)}",
             "train.batch_size",
         )
@@ -225,7 +234,7 @@ def check_batch(split: Split, batch_size: int, world_size: int, accumulate: int)
         raise RunError(
             "data",
             f"counts the examples of all workers together: {batch_size} can't be divided among "
-            f"{world_size} workers x {accumulate} micro-batches",
+            f"{counted(world_size, 'worker')} x {counted(accumulate, 'micro-batch', 'micro-batches')}",
             f"set train.batch_size to at least {world_size * accumulate}, or use fewer workers",
             "train.batch_size",
         )

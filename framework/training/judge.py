@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from raycipe.framework.contracts import Task
 from raycipe.framework.errors import RunError
+from raycipe.framework.splits import Split
 from raycipe.framework.training.plan import Settings, Target
 
 
@@ -67,6 +69,36 @@ class Judge:
         return {metric: dict(entries[0]) for metric, entries in self.best.items() if entries}
 
 
+LOOP = ("lr", "grad_norm")  # what the loop adds to the task's training metrics; the latter where it clips
+
+
+def check_targets(recipe: Mapping[str, Any], splits: Mapping[str, Split], task: Task) -> None:
+    """Raise RunError if `keep_best` or `early_stop` looks at a metric that no evaluation of this run reports."""
+    section = recipe.get("train") or {}
+    for key in ("keep_best", "early_stop"):
+        if section.get(key):
+            loop = LOOP if section.get("clip_norm") else LOOP[:1]
+            _check_target(section[key]["metric"], f"train.{key}.metric", splits, task, loop)
+
+
+def _check_target(metric: str, where: str, splits: Mapping[str, Split], task: Task, loop: tuple[str, ...]) -> None:
+    group, _, name = metric.partition("/")
+    if group in ("test", "measure"):
+        hint = "choose a metric of an evaluation, such as val/loss"
+        raise RunError("recipe", f"{metric} is only known at the end of the run", hint, where)
+    if group == "val" and "val" not in splits:
+        hint = "let the data have a `val` split, or judge by train/loss"
+        raise RunError("recipe", f"nothing reports {metric}: the data has no `val` split", hint, where)
+    names = task.reported()
+    if group not in ("train", "val") or names is None:
+        return  # an optimizer's or task's own: told at the first evaluation
+    if group == "train":  # metrics that do not add up are for evaluations only
+        names = (*(word for word in names if word not in task.metrics()), *loop)
+    if name not in names:
+        hint = f"this run reports {', '.join(f'{group}/{word}' for word in names)}"
+        raise RunError("recipe", f"nothing reports {metric}", hint, where)
+
+
 def _unknown(metric: str, latest: Mapping[str, float], step: int) -> RunError:
     hint = f"this run reports {', '.join(sorted(latest))}"
-    return RunError("recipe", f"no metric is named {metric}", hint, "train", step)
+    return RunError("recipe", f"nothing had reported {metric} by step {step}", hint, "train", step)

@@ -42,6 +42,10 @@ class Rows:
         """The attempt number of the last row, -1 if there is none."""
         return max((int(row.get("attempt", 0)) for row in read_rows(self.path)), default=-1)
 
+    def last_step(self) -> int:
+        """The step of the last row, 0 if there is none."""
+        return max((int(row["step"]) for row in read_rows(self.path)), default=0)
+
     def add(self, row: Row) -> None:
         self.count += 1
         if not self.write:

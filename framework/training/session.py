@@ -16,17 +16,20 @@ import torch
 from torch import Tensor
 
 from raycipe.framework.comm import Comm, LocalComm
-from raycipe.framework.contracts import Optimizer, OptimizerRun
+from raycipe.framework.contracts import Batch, Optimizer, OptimizerRun
+from raycipe.framework.splits import digests
 from raycipe.framework.training import checkpointing
 from raycipe.framework.training.build import build_optimizer, build_parts, check_equal, copy_for_average
 from raycipe.framework.training.due import Due, assess, checkpoint, run_due, score
 from raycipe.framework.training.exchange import FSDP, choose, shard
-from raycipe.framework.training.failures import memory_error, nonfinite_loss, out_of_memory
+from raycipe.framework.training.failures import enough_memory, memory_error, nonfinite_loss, out_of_memory
 from raycipe.framework.training.feed import Feed, Step, check_batch, in_order, order_of
 from raycipe.framework.training.gradients import Gradients
-from raycipe.framework.training.judge import Judge
+from raycipe.framework.training.judge import Judge, check_targets
 from raycipe.framework.training.plan import Length, Settings, Summary, TrainPlan
 from raycipe.framework.training.precision import Precision, machine, threads_of
+from raycipe.framework.training.probe import probe
+from raycipe.framework.training.resumable import start_over
 from raycipe.framework.training.rows import Interval, Rows
 from raycipe.framework.training.signals import Watch, stop_file
 from raycipe.framework.training.state import Average, capture_rng, restore_rng, seed_all
@@ -34,7 +37,7 @@ from raycipe.framework.training.store import Store
 
 Hook = Callable[["Session", str], None]
 MAX_SKIPPED = 10  # steps in a row that `on_nonfinite: skip` leaves out
-WARM_EXAMPLES = 8
+FEW_EXAMPLES = 8  # of a pass before training
 
 
 def train(
@@ -118,20 +121,26 @@ class Session:
         parts = build_parts(self.plan, self.device, self.seed)
         self.splits, self.model, self.task, self.data = parts.splits, parts.model, parts.task, parts.data
         self.initial_model = parts.initial_model
-        check_equal(self.model, self.comm)
-        train_split = self.splits["train"]
-        check_batch(train_split, settings.batch_size, self.comm.world_size, settings.accumulate)
         self.parameter_count = sum(parameter.numel() for parameter in self.model.parameters())
+        self.data_digests = {name: digests(split) for name, split in self.splits.items()}
+        check_equal(self.model, self.comm)
+        check_batch(self.splits["train"], settings.batch_size, self.comm.world_size, settings.accumulate)
+        check_targets(self.plan.recipe, self.splits, self.task)
+        with enough_memory(parts.section, self.data.facts):
+            probe(self.model, self.task, self._few_examples(), self.precision.autocast)
+            self._build_for_training()
+
+    def _build_for_training(self) -> None:
+        """What distributes, reads, optimizes and averages."""
+        settings, split = self.settings, self.splits["train"]
         average = copy_for_average(self.model, settings.ema)
-        owns = _exchanges(self.plan.recipe)
-        self.exchange = choose(
-            self.model, self.comm, settings.parallel, owns, settings.clip_norm is not None, self.device
-        )
+        owns, clips = _exchanges(self.plan.recipe), settings.clip_norm is not None
+        self.exchange = choose(self.model, self.comm, settings.parallel, owns, clips, self.device)
         self.sharded = isinstance(self.exchange, FSDP)
         called: Any = torch.compile(self.exchange.module) if settings.compile else self.exchange.module
-        self.order = order_of(train_split, settings.batch_size, self.seed, settings.shuffle, settings.drop_last)
+        self.order = order_of(split, settings.batch_size, self.seed, settings.shuffle, settings.drop_last)
         self.feed = Feed(
-            train_split,
+            split,
             self.order,
             self.comm.rank,
             self.comm.world_size,
@@ -165,16 +174,18 @@ class Session:
         )
 
     def _warm_backward(self) -> None:
-        split = self.splits["train"]
         rng, buffers = capture_rng(), [buffer.clone() for buffer in self.model.buffers()]
-        batch = next(in_order(split, min(WARM_EXAMPLES, len(split)), self.device))
         with self.precision.autocast():
-            loss = self.task.loss(self.exchange.module, batch)
+            loss = self.task.loss(self.exchange.module, self._few_examples())
         loss.value.backward()  # type: ignore[no-untyped-call]
         with torch.no_grad():
             for buffer, old in zip(self.model.buffers(), buffers, strict=True):
                 buffer.copy_(old)
         restore_rng(rng)
+
+    def _few_examples(self) -> Batch:
+        split = self.splits["train"]
+        return next(in_order(split, min(FEW_EXAMPLES, len(split)), self.device))
 
     # ------------------------------------------------------------------------------------------ the loop
 
@@ -273,6 +284,8 @@ class Session:
         before = self.rows.last_attempt() if self.plan.resume else -1
         self.attempt = self.comm.broadcast_object(before) + 1
         if checkpoint is None:
+            if self.plan.resume:
+                start_over(self)
             seed_all(self.seed, self.comm.rank)
             self.rows.cut(0)
         else:

@@ -20,7 +20,8 @@ from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from raycipe.framework.errors import RunError
-from raycipe.framework.training.store import Checkpoint, Writer
+from raycipe.framework.training.saved import Checkpoint
+from raycipe.framework.training.store import Writer
 
 if TYPE_CHECKING:
     from raycipe.framework.training.session import Session

@@ -90,12 +90,17 @@ def digest(tensors: Sequence[Tensor]) -> str:
 
 
 class Average:
-    """An exponential moving average of a model: `average += (1 - decay) (weights - average)`; integers are copied."""
+    """An exponential moving average of a model; integers are copied.
+
+    average += (1 - d_t) (weights - average), with d_t = min(decay, (1 + t) / (10 + t)) after t updates: otherwise the
+    random initial weights would weigh in for the first 1 / (1 - decay) updates.
+    """
 
     def __init__(self, model: nn.Module, copy: nn.Module, decay: float) -> None:
         """`copy` has the structure and start values of `model` and becomes the average."""
         self.model = copy.requires_grad_(False).eval()
         self.decay = decay
+        self.updates = 0
         pairs = list(zip(_tensors(copy), _tensors(model), strict=True))
         self.averaged = [(mine, other) for mine, other in pairs if mine.is_floating_point()]
         self.copied = [(mine, other) for mine, other in pairs if not mine.is_floating_point()]
@@ -103,7 +108,9 @@ class Average:
     @torch.no_grad()
     def update(self) -> None:
         mine, others = [pair[0] for pair in self.averaged], [pair[1] for pair in self.averaged]
-        torch._foreach_lerp_(mine, others, 1.0 - self.decay)
+        decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
+        torch._foreach_lerp_(mine, others, 1.0 - decay)
+        self.updates += 1
         for copied, other in self.copied:
             copied.copy_(other)
 

@@ -3,12 +3,10 @@
     checkpoints/step-00000120/   model.safetensors  ema.safetensors  state.pt  rank0.pt ...  manifest.json
 
 A rank that can't write never leaves the others waiting; a damaged checkpoint is set aside and the one before serves.
-Loading one can't run code: safetensors, and `torch.load(weights_only=True)`.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -22,44 +20,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
 from raycipe.framework.comm import Comm
 from raycipe.framework.errors import RunError
 from raycipe.framework.files import sha256_file, to_json
+from raycipe.framework.training.saved import FORMAT, Checkpoint, damage, read
 
-FORMAT = 1
 NAME = re.compile(r"step-(\d{8,})\Z")
 MAX_FAILURES = 3  # in a row; then the run fails
 FULL_DISK = re.compile(r"os error 2[78]\b|No space left|File too large|unexpected pos|Disk quota")
 Writer = Callable[[Path], None]
-
-
-@dataclass
-class Checkpoint:
-    """A committed checkpoint."""
-
-    path: Path
-    manifest: dict[str, Any]
-
-    @property
-    def step(self) -> int:
-        return int(self.manifest["step"])
-
-    def tensors(self, file: str) -> dict[str, Tensor]:
-        tensors: dict[str, Tensor] = load_file(self.path / file)
-        return tensors
-
-    def load(self, file: str) -> Any:
-        return torch.load(self.path / file, weights_only=True)
-
-    def has(self, file: str) -> bool:
-        return file in self.manifest["files"]
-
-    def ranks(self) -> list[Any]:
-        """Every rank's part."""
-        return [self.load(f"rank{rank}.pt") for rank in range(self.manifest["world_size"])]
 
 
 def safetensors_writer(tensors: Mapping[str, Tensor]) -> Writer:
@@ -246,62 +218,45 @@ class Store:
     def newest(self) -> Checkpoint | None:
         """The newest good checkpoint, the same on all ranks; damaged ones are set aside with a warning.
 
-        None if there was never one; RunError if there are only damaged ones.
+        None if there was never one; RunError if what there was is damaged.
         """
         found: tuple[str | None, str | None] = (None, None)
         if self.comm.rank == 0:
-            try:
-                found = (self._search(), None)
-            except RunError as error:
-                found = (None, str(error))
+            found = self._search()
         path, fault = self.comm.broadcast_object(found)
         if fault:
-            raise RunError("storage", fault)
+            raise nothing_left(self.folder.parent, fault)
         return read(Path(path)) if path else None
 
-    def _search(self) -> str | None:
+    def _search(self) -> tuple[str | None, str | None]:
+        """(path of the newest good checkpoint, what is wrong if there is none). Without one nothing is renamed."""
         for rest in [*self.folder.glob(".tmp-*"), *self.folder.glob(".del-*")]:
             shutil.rmtree(rest)
-        faults: list[str] = []
+        bad: dict[Path, str] = {}
         for step in reversed(self.steps()):
             path = self.folder / f"step-{step:08d}"
             fault = damage(path)
             if fault is None:
-                if faults:
-                    self.warn(f"checkpoint {'; '.join(faults)}; resuming from {path.name}")
+                self._fall_back(bad, path)
                 self.committed = step
-                return str(path)
-            faults.append(f"{path.name} is damaged: {fault}")
+                return str(path), None
+            bad[path] = fault
+        faults = [f"{path.name}: {fault}" for path, fault in bad.items()]
+        faults += [f"{path.name}: set aside before" for path in sorted(self.folder.glob("damaged-*"))]
+        return None, f"{len(faults)} damaged: {'; '.join(faults)}" if faults else None
+
+    def _fall_back(self, bad: Mapping[Path, str], good: Path) -> None:
+        if bad:
+            faults = "; ".join(f"{path.name} is damaged: {fault}" for path, fault in bad.items())
+            self.warn(f"checkpoint {faults}; resuming from {good.name}")
+        for path in bad:
             _set_aside(path)
-        if faults:
-            raise RunError("storage", f"no checkpoint is whole: {'; '.join(faults)}")
-        return None
 
 
-def read(path: Path) -> Checkpoint:
-    return Checkpoint(path, json.loads((path / "manifest.json").read_text(encoding="utf-8")))
-
-
-def damage(path: Path) -> str | None:
-    """What is wrong with a checkpoint, in words, or None."""
-    try:
-        manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
-        files, version = manifest["files"], manifest["format"]
-        if not isinstance(manifest["step"], int) or not isinstance(files, dict):
-            return "its manifest is not one"
-    except FileNotFoundError:
-        return "it has no manifest"
-    except (ValueError, KeyError, TypeError, OSError):
-        return "its manifest is not readable"
-    if version > FORMAT:
-        return f"it was written by a newer Raycipe (format {version})"
-    for name, entry in files.items():
-        file = path / name
-        if not file.is_file():
-            return f"{name} is missing"
-        if file.stat().st_size != entry["bytes"] or sha256_file(file) != entry["sha256"]:
-            return f"{name} differs from its manifest"
-    return None
+def nothing_left(run_dir: Path, why: str) -> RunError:
+    """A run that had checkpoints never starts again from step 0 by itself."""
+    message = f"{run_dir}: no checkpoint is left to resume from ({why})"
+    return RunError("storage", message, "launch it as a new run")
 
 
 def _set_aside(path: Path) -> None:
@@ -342,6 +297,6 @@ def _fsync(path: Path) -> None:
 
 def _free(folder: Path) -> str:
     try:
-        return f"{shutil.disk_usage(folder).free / 1e6:.0f} MB are free there"
+        return f"free there: {shutil.disk_usage(folder).free / 1e6:.0f} MB"
     except OSError as error:
         return str(error)

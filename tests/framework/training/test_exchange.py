@@ -113,7 +113,7 @@ def test_the_exchange_follows_optimizer_request_and_device() -> None:
 
 
 def weights_of(folder: Path) -> dict[str, Tensor]:
-    from raycipe.framework.training.store import read
+    from raycipe.framework.training.saved import read
 
     newest = max((folder / "checkpoints").glob("step-*"))
     return read(newest).tensors("model.safetensors")

@@ -94,7 +94,7 @@ def test_any_number_of_loader_processes_gives_the_same_batches_from_any_position
 def test_an_example_that_cannot_be_loaded_is_named_with_its_batch() -> None:
     with pytest.raises(ValueError, match="a broken file") as caught:
         ids(feed(MapSplit(Plain(), 100), shuffle=False, drop_last=False), 13)
-    assert caught.value.__notes__ == ["while loading examples [96, 97, 98, 99] of epoch 0"]
+    assert caught.value.__notes__ == ["while loading examples 96, 97, 98, 99 of epoch 0"]
 
 
 @pytest.mark.parametrize("split", [memory(30), MapSplit(Plain(), 30)])
@@ -125,8 +125,9 @@ def test_a_resumed_order_must_be_the_same() -> None:
     ("count", "batch_size", "world_size", "accumulate", "words"),
     [
         (0, 8, 1, 1, "the `train` split is empty"),
-        (7, 8, 1, 1, "train.batch_size is 8, but the `train` split has only 7 examples"),
+        (7, 8, 1, 1, "a batch of 8 examples is asked for, but the `train` split has only 7"),
         (30, 5, 3, 2, "5 can't be divided among 3 workers x 2 micro-batches"),
+        (30, 3, 1, 4, "3 can't be divided among 1 worker x 4 micro-batches"),
     ],
 )
 def test_a_batch_that_does_not_fit_is_refused(

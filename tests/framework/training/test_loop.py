@@ -11,10 +11,11 @@ import torch
 
 from raycipe.framework.errors import RunError
 from raycipe.framework.training.due import Due
+from raycipe.framework.training.judge import check_targets
 from raycipe.framework.training.plan import Length, Settings, TrainPlan
+from raycipe.framework.training.saved import read
 from raycipe.framework.training.session import train
 from raycipe.framework.training.state import digest
-from raycipe.framework.training.store import read
 
 
 def rows(folder: Path, with_metric: str = "") -> list[dict[str, Any]]:
@@ -96,11 +97,19 @@ def test_the_average_follows_its_formula(toy: Any, fit: Any, run_dir: Path) -> N
             seen.append(session.model.first.weight.detach().clone())
             averages.append(session.average.model.first.weight.clone())
 
-    fit(toy(train_steps=4, train_log_every=1), run_dir, hooks=[look])
+    fit(toy(train_ema=0.25, train_steps=4, train_log_every=1), run_dir, hooks=[look])
     wanted = averages[0]
     for step in range(1, 5):
-        wanted = 0.9 * wanted + 0.1 * seen[step]
+        decay = min(0.25, step / (step + 9))  # (1 + t) / (10 + t) after t = step - 1 updates: 1/10, 2/11, 3/12, 4/13
+        wanted = decay * wanted + (1 - decay) * seen[step]
         torch.testing.assert_close(averages[step], wanted)
+
+
+def test_the_average_of_a_short_run_is_near_the_weights(toy: Any, fit: Any, tmp_path: Path) -> None:
+    short = {"train_steps": 13, "train_eval_every": 13}
+    final = fit(toy(train_ema=0.999, train_evaluate_weights="ema", **short), folder(tmp_path / "ema")).final
+    plain = fit(toy(train_ema=None, **short), folder(tmp_path / "plain")).final
+    assert final["val/loss"] == pytest.approx(plain["val/loss"], abs=0.1)
 
 
 def test_the_schedule_moves_the_rate_from_step_to_step(toy: Any, fit: Any, run_dir: Path) -> None:
@@ -134,9 +143,59 @@ def test_training_stops_when_nothing_improves(toy: Any, fit: Any, run_dir: Path)
 
 def test_a_metric_that_nobody_reports_is_told_with_those_that_are(toy: Any, fit: Any, run_dir: Path) -> None:
     with pytest.raises(
-        RunError, match=r"no metric is named val/acuracy\n    this run reports train/accuracy, .*val/acc"
+        RunError, match=r"nothing had reported val/acuracy by step 15\n    this run reports train/accuracy, .*val/acc"
     ):
-        fit(toy(train_early_stop={"metric": "val/acuracy", "mode": "max"}), run_dir)
+        task = {"type": "poisoned", "example": -1}  # it leaves open what it reports
+        fit(toy(task=task, train_early_stop={"metric": "val/acuracy", "mode": "max"}), run_dir)
+
+
+@pytest.mark.parametrize("key", ["keep_best", "early_stop"])
+@pytest.mark.parametrize(
+    ("metric", "val", "words"),
+    [
+        ("val/acuracy", 9, r"nothing reports val/acuracy\n    this run reports val/loss, val/accuracy\Z"),
+        ("val/f1", 9, r"nothing reports val/f1\n    this run reports val/loss, val/accuracy\Z"),
+        ("train/grad_norm", 9, r"nothing reports train/grad_norm\n .*train/loss, train/accuracy, train/lr\Z"),
+        (
+            "test/accuracy",
+            9,
+            r"test/accuracy is only known at the end of the run\n    choose a metric of an evaluation",
+        ),
+        ("val/loss", 0, r"nothing reports val/loss: the data has no `val` split\n"),
+    ],
+)
+def test_a_metric_to_judge_by_that_no_evaluation_reports_is_refused_at_the_start(
+    toy: Any, key: str, metric: str, val: int, words: str
+) -> None:
+    from raycipe.framework.registry import build
+
+    recipe = toy(**{f"train_{key}": {"metric": metric, "mode": "min"}})
+    data = build({"type": "blobs"}, "data")
+    splits = data.load(0)
+    if not val:
+        del splits["val"]
+    task = build("classification", "tasks", facts=data.facts)
+    with pytest.raises(RunError, match=words) as caught:
+        check_targets(recipe, splits, task)
+    assert caught.value.where == f"train.{key}.metric"
+
+
+def test_metrics_that_do_not_add_up_are_judged_on_val_only(toy: Any) -> None:
+    from raycipe.framework.registry import build
+
+    data = build({"type": "blobs"}, "data")
+    splits = data.load(0)
+    task = build({"type": "classification", "metrics": ["f1"]}, "tasks", facts=data.facts)
+    check_targets(toy(train_keep_best={"metric": "val/f1", "mode": "max"}), splits, task)
+    with pytest.raises(RunError, match="nothing reports train/f1"):
+        check_targets(toy(train_keep_best={"metric": "train/f1", "mode": "max"}), splits, task)
+    check_targets(toy(train_clip_norm=1.0, train_early_stop={"metric": "train/grad_norm", "mode": "min"}), splits, task)
+
+
+def test_a_run_that_judges_by_an_unknown_metric_does_not_start(toy: Any, fit: Any, run_dir: Path) -> None:
+    with pytest.raises(RunError, match="nothing reports val/f1"):
+        fit(toy(train_keep_best={"metric": "val/f1", "mode": "max"}), run_dir)
+    assert not (run_dir / "metrics.jsonl").exists()
 
 
 def test_the_minutes_of_a_run_end_it_with_a_checkpoint(toy: Any, fit: Any, run_dir: Path) -> None:
@@ -228,13 +287,28 @@ def test_a_shortage_of_memory_is_told_with_sizes_and_advice(toy: Any, fit: Any, 
         fit(toy(), run_dir, hooks=[grab])
     assert caught.value.kind == "memory" and "batches of 20 examples per worker" in str(caught.value)
     assert "set train.accumulate=2" in str(caught.value)
+    with pytest.raises(
+        RunError, match=r"(?s)batches of 1 example per worker .* 1 worker\).*\n    make the model smaller\Z"
+    ):
+        fit(toy(train_batch_size=2, train_accumulate=2), run_dir, hooks=[grab])
+
+
+def test_a_model_too_large_to_build_is_told_with_its_sizes(toy: Any, fit: Any, run_dir: Path) -> None:
+    with pytest.raises(RunError) as caught:
+        fit(toy(model={"type": "net", "width": 2**28}), run_dir)
+    text = str(caught.value)
+    assert (caught.value.kind, caught.value.where) == ("memory", "model")
+    assert text.startswith("out of memory while the model was built: its 72,057,5")
+    assert "parameters take 288230393.3 GB, with their gradients 576460786.7 GB, with two moments" in text
+    assert "make the model smaller" in text
 
 
 def test_bf16_trains_and_fp16_on_a_cpu_is_refused(toy: Any, fit: Any, tmp_path: Path) -> None:
     summary = fit(toy(train_precision="bf16"), folder(tmp_path / "bf16"))
     assert summary.final["test/accuracy"] > 0.9
-    with pytest.raises(RunError, match="train.precision: fp16 is for GPUs"):
+    with pytest.raises(RunError, match="fp16 is for GPUs") as caught:
         fit(toy(train_precision="fp16"), folder(tmp_path / "fp16"))
+    assert caught.value.where == "train.precision"
 
 
 @pytest.mark.slow

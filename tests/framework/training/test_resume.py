@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import queue
 import random
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 import torch
 
+from raycipe.framework.errors import RunError
+from raycipe.framework.files import sha256_file
 from raycipe.framework.training.signals import stop_file
 
 BATTERY = {"train_batch_size": 20, "train_keep_best": {"metric": "val/loss", "mode": "min"}}
@@ -121,7 +124,7 @@ def test_fewer_workers_go_on_with_the_same_batches(toy: Any, fit: Any, world: An
     assert world(2, half).gather() == [51, 51]
     summary = fit(recipe, moved, True)
     assert summary.warnings == [
-        "resumed with 1 workers instead of 2: the result is not bit for bit that of an unbroken run"
+        "resumed with 1 worker instead of 2: the result is not bit for bit that of an unbroken run"
     ]
     for row, other in zip(rows(moved), rows(unbroken), strict=True):
         assert row["step"] == other["step"]
@@ -167,3 +170,101 @@ def test_a_resumed_run_refuses_other_data(toy: Any, fit: Any, run_dir: Path, mon
     monkeypatch.setattr(torch, "randperm", lambda n, generator: torch.arange(n))
     with pytest.raises(Exception, match="the order of the training examples has changed"):
         fit(toy(), run_dir, True)
+
+
+def spoil(folder: Path, harm: str) -> None:
+    checkpoints = folder / "checkpoints"
+    if harm == "all deleted":
+        shutil.rmtree(checkpoints)
+        return
+    for path in checkpoints.glob("step-*"):
+        if harm == "all damaged":
+            with (path / "state.pt").open("ab") as file:
+                file.write(b"x")
+        else:
+            shutil.rmtree(path)
+
+
+@pytest.mark.parametrize(
+    ("harm", "words"),
+    [
+        ("all damaged", r"\(2 damaged: step-00000075: state.pt differs from its manifest; step-00000060: state.pt"),
+        ("all deleted", r"\(metrics.jsonl tells of 75 steps\)"),
+        ("steps deleted", r"\(metrics.jsonl tells of 75 steps\)"),
+    ],
+)
+def test_a_run_without_a_good_checkpoint_is_refused_every_time_and_left_as_it_is(
+    toy: Any, fit: Any, run_dir: Path, harm: str, words: str
+) -> None:
+    fit(toy(), run_dir)
+    spoil(run_dir, harm)
+    there, metrics = sorted(run_dir.rglob("*")), (run_dir / "metrics.jsonl").read_bytes()
+    for _ in range(2):
+        with pytest.raises(RunError, match=rf"run: no checkpoint is left to resume from {words}") as caught:
+            fit(toy(), run_dir, True)
+        assert str(caught.value).endswith("launch it as a new run")
+    assert sorted(run_dir.rglob("*")) == there and (run_dir / "metrics.jsonl").read_bytes() == metrics
+
+
+def test_two_workers_refuse_a_run_without_its_checkpoints_together(
+    toy: Any, fit: Any, world: Any, run_dir: Path
+) -> None:
+    fit(toy(train_epochs=2), run_dir)
+    shutil.rmtree(run_dir / "checkpoints")
+    errors = world(2, lambda rank: fit(toy(train_epochs=3), run_dir, True)).errors()
+    assert [errors[rank][0] for rank in (0, 1)] == ["RunError", "RunError"]
+    assert errors[0][1] == errors[1][1]
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_run_killed_before_its_first_checkpoint_starts_again(
+    toy: Any, fit: Any, end_of: Any, run_dir: Path, tmp_path: Path, beside: bool
+) -> None:
+    recipe = toy(train_checkpoint_every=2, train_async_checkpoint=beside)
+
+    def die(session: Any, event: str) -> None:
+        if event == "log" and session.step == (50 if beside else 30):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(recipe, run_dir, hooks=[die])
+    shutil.rmtree(run_dir / "checkpoints")  # of a checkpoint in the making nothing counts
+    seen: list[str] = []
+    end = end_of(recipe, fresh(tmp_path / "unbroken"))
+    summary = fit(recipe, run_dir, True, hooks=[lambda session, event: seen.append(event)])
+    assert summary.warnings == ["the run had no checkpoint yet: it starts again from step 0"]
+    assert rows(run_dir) == rows(tmp_path / "unbroken") and end and seen
+
+
+@pytest.mark.parametrize(("split", "key"), [("train", "x"), ("val", "y"), ("test", "x")])
+def test_changed_data_is_refused_with_its_split_and_tensor(
+    toy: Any, fit: Any, run_dir: Path, monkeypatch: Any, split: str, key: str
+) -> None:
+    from raycipe.framework.registry import get
+
+    fit(toy(train_epochs=1), run_dir)
+    blobs: Any = get("data", "blobs")
+    load = blobs.load
+
+    def changed(self: Any, seed: int) -> Any:
+        splits = load(self, seed)
+        tensor = splits[split].tensors[key]
+        tensor[7] = tensor[6] + 1 if key == "x" else (tensor[7] + 1) % 3
+        return splits
+
+    monkeypatch.setattr(blobs, "load", changed)
+    with pytest.raises(RunError, match=rf"can't resume: the data has changed since \({split}: {key}\)"):
+        fit(toy(train_epochs=2), run_dir, True)
+
+
+def test_a_checkpoint_of_another_version_is_told(toy: Any, fit: Any, run_dir: Path) -> None:
+    fit(toy(train_epochs=1), run_dir)
+    (path,) = (run_dir / "checkpoints").glob("step-*")
+    torch.save({"step": 15}, path / "state.pt")
+    manifest = json.loads((path / "manifest.json").read_text())
+    manifest["files"]["state.pt"] = {
+        "bytes": (path / "state.pt").stat().st_size, "sha256": sha256_file(path / "state.pt")
+    }  # fmt: skip
+    (path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(RunError, match=r"state.pt does not hold averaged, best, .*\n    another version of Raycipe"):
+        fit(toy(train_epochs=2), run_dir, True)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import pickle
 import resource
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +16,17 @@ import torch
 
 from raycipe.framework.comm import Comm, LocalComm, SimulatedWorld
 from raycipe.framework.errors import RunError
+from raycipe.framework.files import sha256_file
 from raycipe.framework.training.store import Job, Store, pt_writer, safetensors_writer
+
+MARK = f"{tempfile.gettempdir()}/raycipe-harm-{os.getpid()}"
 
 
 def write(store: Store, step: int, keep: tuple[int, ...] = (), wait: bool = True, **given: Any) -> None:
     rank = store.comm.rank
     writers = {f"rank{rank}.pt": pt_writer({"step": step, "rank": rank})}
     if rank == 0:
+        writers["state.pt"] = pt_writer({"step": step})
         writers["model.safetensors"] = safetensors_writer({"w": torch.full((4,), float(step))})
     store.save(Job(step, writers, {"best": [], "tied": {}, "sharded": False}, keep), wait, **given)
 
@@ -62,6 +69,25 @@ def test_a_checkpoint_written_beside_is_committed_at_a_later_poll(tmp_path: Path
     assert SimulatedWorld(2).run(work) == [[5, 6, 7], [5, 6, 7]]
 
 
+class Harm:
+    """Leaves a file behind where somebody unpickles it."""
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (MARK,)
+
+
+def plant(folder: Path, file: str, content: Any) -> None:
+    """A file of somebody else, with the hash that the manifest wants."""
+    path = folder / file
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        torch.save(content or Harm(), path)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["files"][file] = {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
 def damaged(folder: Path, harm: str) -> None:
     if harm == "flipped byte":
         path = folder / "model.safetensors"
@@ -79,6 +105,13 @@ def damaged(folder: Path, harm: str) -> None:
         (folder / "manifest.json").write_text('{"format": 1, "fil')
     elif harm == "other manifest":
         (folder / "manifest.json").write_text('{"format": 1, "files": 3, "step": 2}')
+    elif harm in MALFORMED:
+        manifest = json.loads((folder / "manifest.json").read_text())
+        (folder / "manifest.json").write_text(json.dumps({**manifest, **MALFORMED[harm]}))
+    elif harm == "list":
+        (folder / "manifest.json").write_text("[1]")
+    elif harm in PLANTED:
+        plant(folder, *PLANTED[harm])
     elif harm == "newer":
         (folder / "manifest.json").write_text('{"format": 99, "files": {}, "step": 2}')
     else:
@@ -86,6 +119,24 @@ def damaged(folder: Path, harm: str) -> None:
         folder.mkdir()
 
 
+MALFORMED: dict[str, Any] = {
+    "no files": {"files": None},
+    "few files": {"files": {}},
+    "entry without hash": {"files": {"state.pt": {}, "rank0.pt": {}, "model.safetensors": {}}},
+    "format as text": {"format": "x"},
+    "workers as text": {"world_size": "x"},
+    "many workers": {"world_size": 10**12},
+    "no workers": {"world_size": 0},
+    "step as text": {"step": "2"},
+    "best without step": {"best": [{}]},
+    "tied as list": {"tied": []},
+}
+PLANTED = {
+    "code": ("state.pt", pickle.dumps(Harm())),
+    "code in a zip": ("rank0.pt", None),
+    "no dictionary": ("state.pt", "a text"),
+    "huge header": ("model.safetensors", b"\xff" * 64),
+}
 HARMS = {
     "flipped byte": "model.safetensors differs from its manifest",
     "truncated": "rank0.pt differs from its manifest",
@@ -93,6 +144,8 @@ HARMS = {
     "no manifest": "it has no manifest",
     "garbled manifest": "its manifest is not readable",
     "other manifest": "its manifest is not one",
+    **dict.fromkeys([*MALFORMED, "list"], "its manifest is not one"),
+    **{harm: f"{file} is not a Raycipe checkpoint file; nothing in it was run" for harm, (file, _) in PLANTED.items()},
     "newer": "it was written by a newer Raycipe (format 99)",
     "empty folder": "it has no manifest",
 }
@@ -109,6 +162,7 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(tmp_path: Path, harm:
     assert newest is not None and newest.step == 1
     assert said == [f"checkpoint step-00000002 is damaged: {HARMS[harm]}; resuming from step-00000001"]
     assert (tmp_path / "damaged-step-00000002").is_dir()
+    assert not Path(MARK).exists()
 
 
 def test_every_byte_of_every_file_is_guarded(tmp_path: Path) -> None:
@@ -123,7 +177,7 @@ def test_every_byte_of_every_file_is_guarded(tmp_path: Path) -> None:
             data = bytearray(path.read_bytes())
             data[place] ^= 0x40
             path.write_bytes(bytes(data))
-            with pytest.raises(RunError, match=f"no checkpoint is whole: .*{file} differs"):
+            with pytest.raises(RunError, match=f"no checkpoint is left to resume from .*{file} differs"):
                 Store(tmp_path / "copy", LocalComm()).newest()
             shutil.rmtree(tmp_path / "copy")
 
@@ -141,7 +195,21 @@ def test_only_damaged_checkpoints_are_an_error_on_every_rank(tmp_path: Path) -> 
         return str(caught.value)
 
     first, second = SimulatedWorld(2).run(work)
-    assert first == second and "step-00000002 is damaged" in first and "step-00000001 is damaged" in first
+    assert first == second
+    fault = "rank0.pt differs from its manifest"
+    assert f"(2 damaged: step-00000002: {fault}; step-00000001: {fault})" in first
+    assert store.steps() == [1, 2], "the only ones are not renamed"
+
+
+def test_after_the_last_good_one_is_gone_those_set_aside_still_count(tmp_path: Path) -> None:
+    store = Store(tmp_path, LocalComm())
+    write(store, 1)
+    write(store, 2)
+    damaged(tmp_path / "step-00000002", "truncated")
+    assert store.newest() is not None
+    shutil.rmtree(tmp_path / "step-00000001")
+    with pytest.raises(RunError, match=r"\(1 damaged: damaged-step-00000002: set aside before\)"):
+        store.newest()
 
 
 def test_rests_of_a_killed_writer_are_cleared(tmp_path: Path) -> None:
@@ -175,7 +243,7 @@ def test_one_rank_that_cannot_write_lets_all_go_on_and_the_third_time_ends_the_r
     assert text.startswith(
         "checkpoint at step 4 could not be written: worker 1: the storage is full ([Errno 28] No space left on device)"
     )
-    assert "the last good one is of step 1" in text and "MB are free there" in text
+    assert "the last good one is of step 1" in text and "free there: " in text
     assert text.partition(";")[0] == other.partition(";")[0]
     assert len(said) == 2 and "the run goes on" in said[0] and quiet == []
 
@@ -214,13 +282,15 @@ def test_a_full_disk_leaves_the_older_checkpoint(toy: Any, fit: Any, world: Any,
     assert rows[-1]["step"] == 12
 
 
-def test_a_checkpoint_that_would_run_code_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("harm", PLANTED)
+def test_a_planted_file_is_refused_in_plain_words_and_not_run(tmp_path: Path, harm: str) -> None:
     store = Store(tmp_path, LocalComm())
-    store.save(Job(1, {"rank0.pt": pt_writer({"path": Path("x")})}, {}))
-    newest = store.newest()
-    assert newest is not None
-    with pytest.raises(Exception, match="weights_only"):
-        newest.ranks()
+    write(store, 1)
+    damaged(tmp_path / "step-00000001", harm)
+    with pytest.raises(RunError) as caught:
+        store.newest()
+    assert f"(1 damaged: step-00000001: {HARMS[harm]})" in str(caught.value)
+    assert "weights_only" not in str(caught.value) and not Path(MARK).exists()
 
 
 def test_every_rank_must_see_the_folder(tmp_path: Path) -> None:
