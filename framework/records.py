@@ -94,7 +94,7 @@ class Train(TypedDict, total=False):
         clip_norm: largest norm of the whole gradient (null: no clipping)
         precision: number format of the forward and backward pass
         compile: compile the model with torch.compile
-        ema: decay of an exponential moving average of the weights (null: none)
+        ema: decay of the weights' exponential moving average, at most (1 + t) / (10 + t) after t steps (null: none)
         parallel: how several workers share the model (null: replicas with the exchange that fits the device)
         shuffle: another order of the examples in each epoch
         drop_last: leave out the short batch at an epoch's end
