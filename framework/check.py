@@ -59,7 +59,7 @@ def _examined(
 
 def _checked(merged: Merged, schema: dict[str, Any], inputs: Inputs) -> tuple[Node, list[Problem]]:
     """The normalised tree of one variant of the recipe, and its mistakes."""
-    walk = Walk(schema, inputs)
+    walk = Walk(schema, inputs, merged.layers)
     root = merged.node
     sections = dict(root.value)
     for section in ("resources", *(["train"] if "task" in sections or "agent" in sections else [])):

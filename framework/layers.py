@@ -6,6 +6,7 @@ Laying is a left fold (a text over a map is not what a map over a text is): base
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from raycipe.framework.errors import Problem, RecipeError
 from raycipe.framework.shapes import changed, is_reference, join
@@ -13,6 +14,10 @@ from raycipe.framework.tree import Node
 
 INDEX = re.compile(r"(0|[1-9][0-9]{0,8})\Z")
 FREE_MAPS = (("expect",), ("sweep", "space"), ("sweep", "objectives"), ("resources", "custom"))
+ONE_OF = {  # section -> groups of keys that say the same thing in two ways: a layer's choice takes the other one away
+    "train": ((("epochs",), ("steps",)), (("env_steps",), ("iterations",))),
+    "sweep": ((("metric", "mode"), ("objectives",)),),
+}
 
 
 def lay(low: Node, high: Node, problems: list[Problem] | None = None) -> Node:
@@ -49,7 +54,23 @@ def _lay_maps(low: Node, high: Node, path: str, problems: list[Problem]) -> Node
     merged = dict(low.value)
     for key, child in high.value.items():
         merged[key] = _lay(merged[key], child, join(path, key), problems) if key in merged else child
+    for key in _taken_away(_section(path), high.value):
+        merged.pop(key, None)
     return changed(high if old is None and new is not None else low, merged)
+
+
+def _section(path: str) -> str:
+    """The section that a path names, in the recipe itself or in one of its profiles."""
+    parts = path.split(".")
+    return parts[2] if len(parts) == 3 and parts[0] == "profiles" else path
+
+
+def _taken_away(section: str, high: dict[str, Node]) -> Iterator[str]:
+    """The keys of lower layers that a layer's own keys exclude. What it sets itself stays: that is its mistake."""
+    for pair in ONE_OF.get(section, ()):
+        for chosen, other in (pair, pair[::-1]):
+            if any(key in high and high[key].value is not None for key in chosen):
+                yield from (key for key in other if key not in high)
 
 
 def _lay_entries(low: Node, high: Node, path: str, problems: list[Problem]) -> Node:
@@ -89,11 +110,27 @@ def without(node: Node, *keys: str) -> Node:
 
 
 def without_nulls(root: Node) -> Node:
-    """The recipe without the sections, and the entries of free maps, that a layer took away by `null`."""
+    """The recipe without the sections, entries of free maps and unchosen keys that a layer took away by `null`."""
     root = changed(root, _kept(root.value))
     for path in FREE_MAPS:
         root = _without_nulls_at(root, path)
+    for section in ONE_OF:
+        root = _without_unchosen(root, section)
     return root
+
+
+def _without_unchosen(root: Node, section: str) -> Node:
+    """Without the nulls that stand beside the other choice: `epochs: null, steps: 5` is `steps: 5`."""
+    node = root.value.get(section)
+    if node is None or not isinstance(node.value, dict):
+        return root
+    given = {key for key, child in node.value.items() if child.value is not None}
+    unchosen: set[str] = set()
+    for pair in ONE_OF[section]:
+        for chosen, other in (pair, pair[::-1]):
+            if not given.isdisjoint(chosen):
+                unchosen.update(set(other) - given)
+    return changed(root, {**root.value, section: without(node, *unchosen)})
 
 
 def _without_nulls_at(node: Node, path: tuple[str, ...]) -> Node:

@@ -53,6 +53,13 @@ class Merged:
         """The recipe's own file as it was read."""
         return self._sources[0].content
 
+    @property
+    def layers(self) -> dict[str, int]:
+        """The height of each layer, by the file or the origin of its nodes: a base, the recipe, profiles, overrides."""
+        files = [source.path for source in reversed(self._sources)]
+        names = [*files, *(f"profile {name}" for name in self.profiles), "override"]
+        return {name: height for height, name in enumerate(names, 1)}
+
     def profile_variants(self) -> Iterator[tuple[str, Merged]]:
         """Each profile's name, and the recipe with this profile alone and the same overrides."""
         for name in self._variants:

@@ -143,7 +143,7 @@ def _candidates(
     told = set()  # one mistake per argument of a choice: the ends of an interval tend to share theirs
     for label, value in values:
         again = Walk(schema)
-        changed = _changed(found, last, value)
+        changed = _changed(found, last, value, schema)
         if found.type_kind:
             again.component(found.type_kind, changed, parent, ("", {}))
         else:
@@ -170,13 +170,16 @@ def _hint(form: Node, problem: Problem) -> str:
     return problem.hint
 
 
-def _changed(found: Map, last: str, value: Node) -> Node:
-    """The map with one argument set; a changed `type` drops the old type's arguments, as in any layer."""
+def _changed(found: Map, last: str, value: Node, schema: dict[str, Any]) -> Node:
+    """The map with one argument set; what a changed `type` or the argument excludes is gone, as in any layer."""
     node = found.node
     old = node.value.get("type")
     if last == "type" and old is not None and old.value != value.value:
         return Node({"type": value}, value.at)
-    return Node({**node.value, last: value}, node.at, node.key_at)
+    pairs = [rule["not"]["required"] for rule in schema["$defs"].get(found.label, {}).get("allOf", ())]
+    excluded = {name for pair in pairs if last in pair for name in pair} - {last}
+    kept = {name: child for name, child in node.value.items() if name not in excluded}
+    return Node({**kept, last: value}, node.at, node.key_at)
 
 
 # ---------------------------------------------------------------------------------------------- distributions

@@ -7,6 +7,7 @@ more than the whole check, stop at the first mistake or answer with a wall of un
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from raycipe.framework import words
@@ -33,7 +34,8 @@ class Map:
 class Walk:
     """One pass. `problems` holds the mistakes, `maps` what stands at each path, `unsure` the paths not understood."""
 
-    def __init__(self, schema: Json, files: Any = None) -> None:
+    def __init__(self, schema: Json, files: Any = None, layers: Mapping[str, int] | None = None) -> None:
+        self.layers = layers or {}  # file or origin -> its height: which of two excluding arguments is the upper one
         self.defs: Json = schema["$defs"]
         self.types: dict[str, list[str]] = {kind: [] for kind in schema["x-kinds"]}
         for key in self.defs:
@@ -190,6 +192,7 @@ class Walk:
             return node
         label = f"{kind}/{type_node.value}"
         full = node if isinstance(node.value, dict) else changed(node, {"type": Node(node.value, node.at)})
+        full = self._chosen(definition, full)
         entries = self._arguments(definition, full, path, label, kind)
         self._exclusive(definition, full, path)
         return changed(node, {"type": full.value["type"], **entries})
@@ -277,6 +280,25 @@ class Walk:
             default = made(inner["default"], node.at, f"default of {label}")
             filled[name] = self.value(inner, default, join(path, name), (name, inner))
         return filled
+
+    def _chosen(self, wanted: Json, node: Node) -> Node:
+        """The map without the arguments of lower layers that an upper layer's argument excludes."""
+        kept = dict(node.value)
+        for rule in wanted.get("allOf", ()):
+            pair = rule["not"]["required"]
+            if all(name in kept for name in pair):
+                # A null never wins: it takes an argument away.
+                ranks = [(kept[name].value is not None, *self._height(kept[name])) for name in pair]
+                if ranks[0] != ranks[1]:
+                    del kept[pair[ranks.index(min(ranks))]]
+        return node if len(kept) == len(node.value) else changed(node, kept)
+
+    def _height(self, node: Node) -> tuple[int, int]:
+        """How high the uppermost layer lies that wrote a part of the value: of origins, then of a profile's files."""
+        value = node.value
+        parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        own = self.layers.get(node.origin, 0), self.layers.get(node.at.source, 0)
+        return max([own, *map(self._height, parts)])
 
     def _exclusive(self, wanted: Json, node: Node, path: str) -> None:
         for rule in wanted.get("allOf", ()):

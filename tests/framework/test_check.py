@@ -388,3 +388,50 @@ print("\\n".join(set(sys.modules) - before), file=sys.stderr)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     added = set(done.stderr.splitlines())
     assert added & set(FORBIDDEN) == set()
+
+
+PAIR = '''
+@register
+class Pair(Schedule):
+    """Two ways to say one thing."""
+
+    at_most_one = (("few", "many"),)
+
+    def __init__(self, few: float | None = None, many: float | list[float] | None = None) -> None:
+        pass
+
+    def factor(self, step: int, total_steps: int) -> float:
+        return 1.0
+'''
+
+
+def test_an_upper_layer_chooses_between_excluding_keys(tmp_path: Path, lab: Lab) -> None:
+    lab({"schedules/pair": PAIR})
+    schema = catalogue.load()
+    (tmp_path / "base.yaml").write_text(
+        GOOD.replace("lr: 0.1", "schedule: {type: pair, few: 1}") + "train: {epochs: 2}\n"
+    )
+    file = tmp_path / "a.yaml"
+    file.write_text(
+        "recipe: 1\nname: b\nextends: base.yaml\noptimizer: {schedule: {many: 2}}\n"
+        "profiles:\n  up: {train: {steps: 7}, optimizer: {schedule: {few: 3}}}\n"
+    )
+
+    def length(*overrides: str, profiles: tuple[str, ...] = ()) -> tuple[dict[str, Any], dict[str, Any]]:
+        values = check(load(str(file), list(overrides), list(profiles)), schema).plain
+        train = {key: values["train"][key] for key in ("epochs", "steps") if key in values["train"]}
+        schedule = values["optimizer"]["schedule"]
+        return train, {key: schedule[key] for key in ("few", "many") if key in schedule}
+
+    assert length() == ({"epochs": 2}, {"many": 2})
+    assert length(profiles=("up",)) == ({"steps": 7}, {"few": 3})
+    assert length("train.epochs=1", "optimizer.schedule.many=[4]", profiles=("up",)) == ({"epochs": 1}, {"many": [4]})
+    assert length("optimizer.schedule.few=5", "train={steps: 5}") == ({"steps": 5}, {"few": 5})
+    assert length("train.steps=5", "train.epochs=null") == ({"steps": 5}, {"many": 2})
+    for words in (["train.steps=5", "train.epochs=1"], ["optimizer.schedule.few=5", "optimizer.schedule.many=5"]):
+        told = []
+        for order in (words, words[::-1]):
+            with pytest.raises(RecipeError, match="excludes") as caught:
+                length(*order)
+            told.append(str(caught.value))
+        assert told[0] == told[1]

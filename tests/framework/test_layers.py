@@ -143,3 +143,38 @@ def test_problems_of_a_layer_can_be_collected() -> None:
     result = lay(node("m: [a]\nn: 1"), overrides_layer(["m.5=1", "n=2"]), problems)
     assert [problem.path for problem in problems] == ["m.5"]
     assert plain(result) == {"m": ["a"], "n": 2}
+
+
+ONE_OF = {
+    "train": ("train: {epochs: 3, batch_size: 8}", "train: {steps: 5}", {"batch_size": 8, "steps": 5}),
+    "train, the other way": ("train: {steps: 3}", "train: {epochs: 5}", {"epochs": 5}),
+    "an agent's train": ("train: {env_steps: 3}", "train: {iterations: 5}", {"iterations": 5}),
+    "an upper null takes nothing away": ("train: {epochs: 3}", "train: {steps: null}", {"epochs": 3}),
+    "a lower null is gone": ("train: {epochs: null}", "train: {steps: 5}", {"steps": 5}),
+    "null and the other one in one layer": ("train: {epochs: 3}", "train: {epochs: null, steps: 5}", {"steps": 5}),
+    "both in one layer stay": ("train: {steps: 8}", "train: {epochs: 1, steps: 5}", {"epochs": 1, "steps": 5}),
+    "objectives": (
+        "sweep: {metric: a/b, mode: min, trials: 3}",
+        "sweep: {objectives: {a/b: min, c/d: max}}",
+        {"trials": 3, "objectives": {"a/b": "min", "c/d": "max"}},
+    ),
+    "one metric": (
+        "sweep: {objectives: {a/b: min, c/d: max}}",
+        "sweep: {metric: a/b, mode: min}",
+        {"metric": "a/b", "mode": "min"},
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", ONE_OF)
+def test_an_upper_layers_choice_takes_the_excluded_key_away(rule: str) -> None:
+    low, high, result = ONE_OF[rule]
+    section = low.partition(":")[0]
+    assert plain(without_nulls(lay(node(low), node(high, "high"))))[section] == result
+
+
+def test_a_recipes_profile_takes_away_what_its_bases_profile_chose() -> None:
+    low, high = "profiles: {big: {train: {epochs: 3}}}", "profiles: {big: {train: {steps: 5}}}"
+    assert laid(low, high) == {"profiles": {"big": {"train": {"steps": 5}}}}
+    elsewhere = "model: {train: {epochs: 3}}", "model: {train: {steps: 5}}"
+    assert laid(*elsewhere) == {"model": {"train": {"epochs": 3, "steps": 5}}}
