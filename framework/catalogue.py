@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from keyword import iskeyword
 from typing import Any
 
 from raycipe.framework import plugins
-from raycipe.framework.errors import Problem, RecipeError
+from raycipe.framework.errors import Problem, RecipeError, shown
 from raycipe.framework.tree import Place
 
 Json = dict[str, Any]
 FOLDER = os.path.dirname(os.path.realpath(__file__))
 FILE = os.path.join(FOLDER, "schema.json")
+TYPE = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
 REFERENCE = {"$ref": "#/$defs/reference"}
 
 
 def load() -> Json:
-    """The schema over all components that can be named now. `x-broken` lists plugins that can't be read.
+    """The schema over all components that can be named now. `x-broken` lists plugins that can't be read, `x-strays`
+    the files of `--components` folders that look like components and are none: a name like a type's, and a sentence.
 
     Raises RecipeError (code `plugin`) if one type exists in two places.
     """
@@ -29,16 +33,21 @@ def load() -> Json:
         schema: Json = json.load(file)
     added: Json = {}
     broken = []
+    strays: list[tuple[str, str]] = []
     for root in plugins.roots()[1:]:
         if not root.folder:
             broken.append(f"{root.origin}: the package {root.package} can't be found")
             continue
+        if root.origin == "--components":
+            strays += _strays(root.folder, schema["x-kinds"])
         for key, found in definitions(root).items():
             if key in schema["$defs"] or key in added:
                 raise _twice(key, root)
             added[key] = found
     if broken:
         schema["x-broken"] = broken
+    if strays:
+        schema["x-strays"] = strays
     return with_components(schema, added) if added else schema
 
 
@@ -122,6 +131,46 @@ def definitions(root: plugins.Root) -> Json:
     return made
 
 
+def is_type(word: str) -> bool:
+    """Whether a component may have this name."""
+    return bool(TYPE.match(word)) and not iskeyword(word)
+
+
+def _strays(folder: str, kinds: list[str]) -> list[tuple[str, str]]:
+    """What lies in a `--components` folder as a component does, but is no component."""
+    found = []
+    above = os.path.dirname(folder)
+    for name in sorted(os.listdir(folder)):
+        path = os.path.join(folder, name)
+        if name in kinds and os.path.isdir(path):
+            found += [_stray(file, above, why) for file, why in _not_types(path)]
+            continue
+        inside = [os.path.join(path, file) for file in sorted(os.listdir(path))] if os.path.isdir(path) else [path]
+        for file in inside:
+            if file.endswith(".py") and os.path.isfile(file) and b"\n@register" in _content(file):
+                found.append(_stray(file, above, "it lies in no folder named as a kind"))
+    return found
+
+
+def _not_types(folder: str) -> list[tuple[str, str]]:
+    """The entries of a kind's folder that can't be components, and why."""
+    found = []
+    for name in sorted(os.listdir(folder)):
+        path = os.path.join(folder, name)
+        if not name.endswith(".py") or name.startswith("_"):
+            continue
+        if not os.path.isfile(path):
+            found.append((path, "it is no file"))
+        elif not is_type(name[:-3]):
+            found.append((path, "a type is lower-case words with _, no Python keyword"))
+    return found
+
+
+def _stray(path: str, above: str, why: str) -> tuple[str, str]:
+    stem = os.path.basename(path)[:-3].lower().replace("-", "_")
+    return stem, f"{shown(os.path.relpath(path, above), 100)} is no component: {why}"
+
+
 def fingerprint(folder: str) -> str:
     """sha256 over the component files of a folder and over what turns them into a schema."""
     from hashlib import sha256
@@ -132,7 +181,7 @@ def fingerprint(folder: str) -> str:
     for kind in sorted(os.listdir(folder)):
         path = os.path.join(folder, kind)
         for name in sorted(os.listdir(path)) if os.path.isdir(path) else ():
-            if name.endswith(".py"):
+            if name.endswith(".py") and os.path.isfile(os.path.join(path, name)):
                 digest.update(f"{kind}/{name}\0".encode() + _content(os.path.join(path, name)))
     return digest.hexdigest()
 

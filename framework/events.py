@@ -23,6 +23,7 @@ from raycipe.framework.tree import Node, Place
 MAX_DEPTH = 64
 MAX_VALUES = 50_000
 MAX_SCALAR = 100_000
+TEXTS = ("name", "about", "paper", "title", "authors", "url")  # keys under which a number may have been meant as text
 
 
 class Stop(Exception):
@@ -123,7 +124,9 @@ class Builder:
             try:
                 value = read_scalar(text)
             except ValueError as error:
-                self._problem("out-of-range", f"{error}: `{shown(text)}`", "quote it to make it a text", shown(text))
+                key = self._open[-1].key if self._open else None
+                hint = "quote it to make it a text" if key in TEXTS else ""
+                self._problem("out-of-range", f"{error}: `{shown(text)}`", hint, shown(text))
         self._attach(Node(value, self.last, plain=not quoted), event.anchor, 1, 0)
 
     def _refuse_comparison(self, event: Any) -> None:

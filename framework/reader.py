@@ -37,6 +37,9 @@ def read_bytes(path: str) -> bytes:
             content = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise RecipeError([Problem("file", at, "", "no such file")]) from None
+    except IsADirectoryError:
+        hint = f"name its files, e.g. {path.rstrip('/')}/*.yaml"
+        raise RecipeError([Problem("file", at, "", "is a folder", hint)]) from None
     except (OSError, ValueError) as error:  # ValueError: a path that holds NUL
         raise RecipeError([Problem("file", at, "", f"can't be read: {error}")]) from None
     if len(content) > MAX_BYTES:

@@ -9,17 +9,16 @@ import re
 import sys
 from collections.abc import Mapping
 from importlib import import_module
-from keyword import iskeyword
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, get_args, get_origin
 
 from raycipe.framework import declaration, plugins
 from raycipe.framework.arguments import Default, Range
+from raycipe.framework.catalogue import is_type
 from raycipe.framework.contracts import KINDS, Component
 from raycipe.framework.errors import Problem, RecipeError
 from raycipe.framework.tree import Node, Place, plain
 
-TYPE = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
 EXTRAS = {"gymnasium": "rl", "mujoco": "rl", "mlflow": "mlflow", "wandb": "wandb"}  # package -> extra that brings it
 
 C = TypeVar("C", bound=type[Component])
@@ -40,7 +39,7 @@ def register(cls: C) -> C:
         )
     if kind not in KINDS:
         raise _wrong(file, f"no kind is named `{kind}`", f"known kinds: {', '.join(sorted(KINDS))}")
-    if not TYPE.match(module) or iskeyword(module):
+    if not is_type(module):
         raise _wrong(file, f"`{module}` can't be a type", "rename the file: lower-case words with _, no Python keyword")
     if not issubclass(cls, KINDS[kind]):
         homes = [name for name, contract in KINDS.items() if issubclass(cls, contract)]
@@ -62,7 +61,7 @@ def register(cls: C) -> C:
 
 def find(kind: str, type_: str) -> tuple[plugins.Root, Path] | None:
     """The root and file of a component, or None. Raises RecipeError if two roots have it."""
-    if kind not in KINDS or not TYPE.match(type_) or iskeyword(type_):
+    if kind not in KINDS or not is_type(type_):
         return None
     files = [(root, Path(root.folder, kind, f"{type_}.py")) for root in plugins.roots()]
     there = [(root, file) for root, file in files if file.is_file()]
@@ -83,6 +82,9 @@ def get(kind: str, type_: str) -> type[Component]:
     root, file = found
     try:
         import_module(f"{root.package}.{kind}.{type_}")
+    except SystemExit as error:
+        hint = f"it calls sys.exit({error.code!r}): leave out what a script does"
+        raise _wrong(file, "ends Python when it is imported", hint) from error
     except BaseException as error:
         error.add_note(f"while importing {kind}/{type_} from {file} ({root.origin})")
         extra = EXTRAS.get((error.name or "").partition(".")[0]) if isinstance(error, ImportError) else None

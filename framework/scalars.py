@@ -32,6 +32,8 @@ def read_scalar(text: str) -> str | int | float | bool | None:
         value = float(text)
         if value in (float("inf"), float("-inf")):
             raise ValueError("a number too large for a 64-bit float")
+        if value == 0 and re.match(r"[-+.0]*[1-9]", text):
+            raise ValueError("a number too small for a 64-bit float")
         return value
     if NOT_FINITE.match(text):
         raise ValueError("not a finite number")

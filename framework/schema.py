@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +88,8 @@ def _default(cls: type[Component], name: str, value: Any) -> Any:
 
 def component_files(folder: Path) -> list[tuple[str, str]]:
     """(kind, type) of every component file below a folder of kind folders."""
-    files = [(path.parent.name, path.stem) for path in sorted(folder.glob("*/*.py"))]
-    return [(kind, type_) for kind, type_ in files if kind in KINDS and registry.TYPE.match(type_)]
+    files = [(path.parent.name, path.stem) for path in sorted(folder.glob("*/*.py")) if path.is_file()]
+    return [(kind, type_) for kind, type_ in files if kind in KINDS and catalogue.is_type(type_)]
 
 
 def definitions(root: plugins.Root, strict: bool = True) -> Json:
@@ -96,14 +97,21 @@ def definitions(root: plugins.Root, strict: bool = True) -> Json:
     found: Json = {}
     for kind, type_ in component_files(Path(root.folder)):
         try:
-            found[f"{kind}/{type_}"] = definition(registry.get(kind, type_))
+            with redirect_stdout(sys.stderr):  # what a file prints must not stand in the midst of a command's output
+                found[f"{kind}/{type_}"] = definition(registry.get(kind, type_))
         except Exception as error:  # a plugin's file may raise anything; told where the plugin is listed or used
             if strict:
                 raise
             file = str(Path(root.folder, kind, f"{type_}.py"))
-            words = str(error) if isinstance(error, RecipeError) else f"{type(error).__name__}: {error}"
+            words = _on_one_line(error)
             found[f"{kind}/{type_}"] = {"x-error": words, "x-file": file, "x-origin": root.origin}
     return found
+
+
+def _on_one_line(error: Exception) -> str:
+    if isinstance(error, RecipeError):  # its place is the file, which is told anyhow
+        return "; ".join("; ".join(filter(None, [found.message, found.hint])) for found in error.problems)
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 # ------------------------------------------------------------------------------------------ the whole

@@ -15,6 +15,7 @@ FRACTIONS = ("uniform", "loguniform", "quniform", "qloguniform")
 WHOLE = ("randint", "lograndint", "qrandint")
 FORMS = (*FINITE, *FRACTIONS, *WHOLE, "normal")
 FIXED = ("recipe", "name", "about", "paper", "extends", "start", "track", "sweep", "profiles", "expect")
+FAR = 1e300  # stands for the values of a distribution without bounds
 SHAPES = "{choice: [a, b]}, {uniform: [low, high]}, {loguniform: [low, high]}, {randint: [low, high]}, ..."
 
 
@@ -158,16 +159,19 @@ def _candidates(
             inside = problem.path[len(path) :].lstrip(".") if last != "type" else ""
             prefix = " ".join(filter(None, [f"choice {label}:" if several else "", inside]))
             problem.message = f"{prefix} {problem.message}".strip()
-            problem.hint = _hint(form, problem)
+            _reword(form, problem)
             problem.code = "sweep"
             problems.append(problem)
     return problems
 
 
-def _hint(form: Node, problem: Problem) -> str:
+def _reword(form: Node, problem: Problem) -> None:
+    """A mistake of a value that the distribution stands for, in the distribution's terms."""
     if _name(form) in (*FRACTIONS, "normal") and "must be an integer" in problem.message:
-        return f"{_name(form)} gives fractions: use randint"
-    return problem.hint
+        problem.hint = f"{_name(form)} gives fractions: use randint"
+    elif problem.value in (-FAR, FAR):
+        problem.message = problem.message.rpartition(", not ")[0] + ", and normal has no bounds"
+        problem.hint = "clip it: {normal: [mean, sd], clip: [low, high]}"
 
 
 def _changed(found: Map, last: str, value: Node, schema: dict[str, Any]) -> Node:
@@ -229,17 +233,19 @@ def _variants(entry: Node) -> list[Node]:
     return variants
 
 
-def _interval(name: str, body: Node, form: Node) -> list[Node]:
+def _interval(name: str, body: Node, form: Node, told: str = "") -> list[Node]:
+    """The ends and a point inside; `told` is what messages call the interval, if not by the distribution's name."""
+    told = told or name
     wanted = 3 if name.startswith("q") else 2
     numbers = [entry.value for entry in body.value] if isinstance(body.value, list) else []
     if len(numbers) != wanted or any(isinstance(n, bool) or not isinstance(n, (int, float)) for n in numbers):
         shape = "[mean, sd]" if name == "normal" else "[low, high, step]" if wanted == 3 else "[low, high]"
-        raise Mistake(body, f"{name} needs {shape}, {'three' if wanted == 3 else 'two'} numbers")
+        raise Mistake(body, f"{told} needs {shape}, {'three' if wanted == 3 else 'two'} numbers")
     if name == "normal":
         return _normal(numbers, body, form)
     low, high = numbers[:2]
     if low >= high:
-        raise Mistake(body, f"{name} needs low < high, not {words.bare(low)} and {words.bare(high)}")
+        raise Mistake(body, f"{told} needs low < high, not {words.bare(low)} and {words.bare(high)}")
     if "log" in name and low <= 0:
         raise Mistake(body, f"{name} needs low > 0, not {words.bare(low)}")
     if wanted == 3 and numbers[2] <= 0:
@@ -263,6 +269,6 @@ def _normal(numbers: list[float], body: Node, form: Node) -> list[Node]:
         raise Mistake(body, f"normal needs sd > 0, not {words.bare(numbers[1])}")
     clip = form.value.get("clip")
     if clip is not None:
-        return _interval("uniform", clip, form)
+        return _interval("uniform", clip, form, "clip of normal")
     # Unbounded: any bound of the argument is broken by one of these.
-    return [Node(value, body.at) for value in (numbers[0] + 0.5 * numbers[1], -1e300, 1e300)]
+    return [Node(value, body.at) for value in (numbers[0] + 0.5 * numbers[1], -FAR, FAR)]

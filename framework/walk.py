@@ -42,6 +42,7 @@ class Walk:
             kind, slash, type_ = key.partition("/")
             if slash and "x-error" not in self.defs[key]:
                 self.types[kind].append(type_)
+        self.strays: list[tuple[str, str]] = schema.get("x-strays", [])
         self.files = files
         self.problems: list[Problem] = []
         self.maps: dict[str, Map] = {}
@@ -55,6 +56,8 @@ class Walk:
         if is_reference(node):
             self.unsure.add(path)
             return node
+        if node.patch and _is_list(wanted, node):  # overrides by index of a list that no layer has: they make it
+            node = changed(node, [node.value[key] for key in sorted(node.value, key=int)])
         if "anyOf" in wanted:
             branch = self._branch(wanted, node)
             if branch is None:
@@ -227,6 +230,9 @@ class Walk:
         return None
 
     def _known(self, kind: str, name: str) -> str:
+        stray = words.stray(name, self.strays) if name else ""
+        if stray:
+            return stray
         near = words.nearest(name, self.types[kind]) if name else None
         if near:
             return f"did you mean `{near}`?"
@@ -340,6 +346,8 @@ class Walk:
             elsewhere = [join(path, key) for path, found in self.maps.items() if key in found.arguments]
             simple = key.lower().replace("-", "_")
             near = simple if simple in known else None if elsewhere else words.nearest(key, known)
+            if not near and problem.path == key and words.SECTIONS_MEANT.get(simple) in known:
+                near = words.SECTIONS_MEANT[simple]
             if near:
                 problem.hint = words.suggestion(near, known[near])
             elif elsewhere:
@@ -348,3 +356,11 @@ class Walk:
                 problem.hint = f"known: {words.listed(sorted(known))}"
             else:
                 problem.hint = "it takes no arguments"
+
+
+def _is_list(wanted: Json, node: Node) -> bool:
+    """Whether a map of overrides has the keys 0, 1, ... and a list may stand in its place, and no map."""
+    if not isinstance(node.value, dict) or set(node.value) != {str(index) for index in range(len(node.value))}:
+        return False
+    shapes = {words.type_of(branch) for branch in words.branches(wanted)}
+    return "array" in shapes and "object" not in shapes and bool(node.value)

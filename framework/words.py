@@ -12,6 +12,7 @@ LIMITS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 FAR = 10**9
 OWN_COMPONENTS = "own components: --components DIR"
 LONGEST_NAME = 100
+SECTIONS_MEANT = {"rl": "agent", "loss": "task", "network": "model", "metrics": "measures"}  # no letters tell
 SHORT_NAME = 8  # up to this length a few common letters make two words look alike, as width and depth
 
 
@@ -61,6 +62,12 @@ def nearest(word: str, known: Any) -> str | None:
 
     found = get_close_matches(simple, names, n=1, cutoff=0.65 if len(simple) <= SHORT_NAME else 0.6)
     return found[0] if found else None
+
+
+def stray(name: str, strays: list[tuple[str, str]]) -> str:
+    """What is said of a file that was probably meant to be this component, or an empty text."""
+    simple = name.lower().replace("-", "_")
+    return next((sentence for stem, sentence in strays if stem == simple), "")
 
 
 def bounds(wanted: dict[str, Any]) -> str:

@@ -76,6 +76,8 @@ def run_list(args: argparse.Namespace) -> int:
     print(components(schema["$defs"], args.kind))
     for line in schema.get("x-broken", []):
         print(line)
+    for _, sentence in schema.get("x-strays", []):
+        print(sentence)
     return 0
 
 
@@ -179,17 +181,26 @@ def _plugin_schema(args: argparse.Namespace) -> int:
         sys.stdout.write(text)
         return 0
     file = os.path.join(root.folder, "schema.json")  # noqa: PTH118
-    with open(file, "w", encoding="utf-8") as opened:
-        opened.write(text)
+    _write(file, text)
     print(file)
     return 0
 
 
+def _write(file: str, text: str) -> None:
+    """Write a file and the folders above it. Raises RunError where that is not possible."""
+    from raycipe.framework.errors import RunError
+
+    try:
+        os.makedirs(os.path.dirname(file) or ".", exist_ok=True)  # noqa: PTH103, PTH120
+        with open(file, "w", encoding="utf-8") as opened:
+            opened.write(text)
+    except OSError as error:
+        raise RunError("storage", f"can't write {file}: {error.strerror}") from error
+
+
 def _write_schema(folder: str, text: str) -> str:
     path = os.path.join(folder, ".raycipe", "schema.json")  # noqa: PTH118
-    os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
-    with open(path, "w", encoding="utf-8") as opened:
-        opened.write(text)
+    _write(path, text)
     return path
 
 
@@ -197,6 +208,7 @@ def run_new_component(args: argparse.Namespace) -> int:
     """Write a component that works as it is and is meant to be changed."""
     from pathlib import Path
 
+    from raycipe.framework import catalogue
     from raycipe.launchers import templates
     from raycipe.launchers.showing import unknown
 
@@ -204,7 +216,7 @@ def run_new_component(args: argparse.Namespace) -> int:
     kind, _, type_ = args.name.partition("/")
     if kind not in schema["x-kinds"]:
         return _usage(f"no kind `{kind}`: name a component as KIND/TYPE", unknown(kind, type_, schema))
-    if not _is_type(type_):
+    if not catalogue.is_type(type_):
         hint = "up to 64 of a-z 0-9 _, beginning with a letter, and no Python keyword"
         return _usage(f"`{type_}` can't be a type", hint)
     if args.name in schema["$defs"]:
@@ -212,18 +224,10 @@ def run_new_component(args: argparse.Namespace) -> int:
     file = Path(args.folder, kind, f"{type_}.py")
     if file.exists():
         return _usage(f"{file} exists already", "choose another name, or remove it first")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(templates.component(kind, type_), encoding="utf-8")
+    _write(str(file), templates.component(kind, type_))
     print(f"wrote {file}")
     print(f"see it with: raycipe show {args.name} --components {args.folder}")
     return 0
-
-
-def _is_type(word: str) -> bool:
-    import re
-    from keyword import iskeyword
-
-    return bool(re.match(r"[a-z][a-z0-9_]{0,63}\Z", word)) and not iskeyword(word)
 
 
 def run_new_recipe(args: argparse.Namespace) -> int:
@@ -248,7 +252,7 @@ def run_new_recipe(args: argparse.Namespace) -> int:
     else:
         _write_schema(str(here), catalogue.text(schema))
         link = ".raycipe/schema.json"
-    file.write_text(templates.recipe(args.name, link), encoding="utf-8")
+    _write(str(file), templates.recipe(args.name, link))
     print(f"wrote {file}")
     print(f"run it with: launch {file}")
     return 0

@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from errno import ENOSPC
 from io import TextIOWrapper
 from pathlib import Path
 
@@ -125,6 +126,12 @@ def guarded(run: Callable[[], int]) -> int:
     except BrokenPipeError:
         sys.stderr.close()  # `raycipe list | head`: the reader went away, there is nobody to tell
         return 141
+    except OSError as error:
+        if error.errno != ENOSPC:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python would try to write the rest once more when it ends
+        print(f"error: can't write: {error.strerror}", file=sys.stderr)
+        return RunError.exit_code
 
 
 if __name__ == "__main__":

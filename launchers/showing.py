@@ -127,11 +127,14 @@ def keys(wanted: Json) -> Json:
 def unknown(kind: str, type_: str, schema: Json) -> str:
     """What to do about a `kind/type` that is not there."""
     from raycipe.framework.catalogue import types
-    from raycipe.framework.words import OWN_COMPONENTS, nearest
+    from raycipe.framework.words import OWN_COMPONENTS, nearest, stray
 
     if kind not in schema["x-kinds"]:
         near = nearest(kind, schema["x-kinds"])
         return f"did you mean `{near}/{type_}`?" if near else f"kinds: {', '.join(schema['x-kinds'])}"
+    meant = stray(type_, schema.get("x-strays", []))
+    if meant:
+        return meant
     known = types(kind, schema["$defs"])
     near = nearest(type_, known)
     if near:

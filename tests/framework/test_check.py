@@ -435,3 +435,64 @@ def test_an_upper_layer_chooses_between_excluding_keys(tmp_path: Path, lab: Lab)
                 length(*order)
             told.append(str(caught.value))
         assert told[0] == told[1]
+
+
+def test_overrides_by_index_make_a_list_that_no_layer_has(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(GOOD)
+    words = ["measures.1.type=confusion_matrix", "measures.0=calibration_error", "measures.0.bins=5"]
+    for order in (words, words[::-1]):
+        measures = check(load(str(file), order)).plain["measures"]
+        assert [measure["type"] for measure in measures] == ["calibration_error", "confusion_matrix"]
+        assert measures[0]["bins"] == 5
+    with pytest.raises(RecipeError, match="measures: must be a list, not a map"):
+        check(load(str(file), ["measures.1=calibration_error"]))
+    with pytest.raises(RecipeError, match="data: missing `type`"):
+        check(load(str(file), ["data.0=digits"]))
+
+
+@pytest.mark.parametrize(
+    ("section", "meant"), [("rl", "agent"), ("loss", "task"), ("network", "model"), ("metrics", "measures")]
+)
+def test_a_section_by_another_name_is_understood(tmp_path: Path, section: str, meant: str) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(GOOD + f"{section}: x\n")
+    with pytest.raises(RecipeError, match=f"{section}: unknown section\n    did you mean `{meant}`"):
+        check(load(str(file)))
+
+
+def test_files_that_look_like_components_are_named_where_a_type_is_missing(tmp_path: Path, lab: Lab) -> None:
+    loud = 'print("loud")\n\n' + PAIR.replace("Pair", "Loud")
+    folder = lab({"models/my-model": "", "models/class": "", "others/mine": PAIR, "schedules/loud": loud}, add=False)
+    (folder / "models" / "dir.py").mkdir()
+    lab({})
+    schema = catalogue.load()
+    told = {
+        "my_model": "lab/models/my-model.py is no component: a type is lower-case words with _, no Python keyword",
+        "my-model": "lab/models/my-model.py is no component: a type is lower-case words with _, no Python keyword",
+        "class": "lab/models/class.py is no component: a type is lower-case words with _, no Python keyword",
+        "mine": "lab/others/mine.py is no component: it lies in no folder named as a kind",
+        "dir": "lab/models/dir.py is no component: it is no file",
+    }
+    for type_, hint in told.items():
+        file = tmp_path / "a.yaml"
+        file.write_text(GOOD.replace("{type: mlp, hidden: [8]}", type_))
+        (problem,) = check_file(str(file), schema)
+        assert (problem.message, problem.hint) == (f"no models/{type_}", hint)
+
+
+def test_a_component_that_exits_or_prints_disturbs_no_check(
+    tmp_path: Path, lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loud = 'print("loud")\n\n' + PAIR.replace("Pair", "Loud")
+    lab({"models/quits": "import sys\nsys.exit(7)\n", "models/empty": "", "schedules/loud": loud})
+    schema = catalogue.load()
+    assert "loud" not in capsys.readouterr().out
+    for type_, message in (
+        ("quits", "ends Python when it is imported; it calls sys.exit(7): leave out what a script does"),
+        ("empty", "registers no component; put @register above its class"),
+    ):
+        file = tmp_path / "a.yaml"
+        file.write_text(GOOD.replace("{type: mlp, hidden: [8]}", type_))
+        (problem,) = check_file(str(file), schema)
+        assert (problem.code, problem.message) == ("plugin", f"models/{type_} can't be imported: {message}")

@@ -50,7 +50,13 @@ REFUSED = {
     "comments": ("# x\n\n# y\n", "missing", "1:1: the recipe is empty\n    a recipe starts with `recipe: 1`"),
     "list on top": ("# x\n- a", "wrong-type", "2:1: the top of a recipe must be a map of sections"),
     "text on top": ("recipe", "wrong-type", "1:1: the top of a recipe must be a map of sections"),
-    "infinite": ("a: .inf", "out-of-range", "1:4: not a finite number: `.inf`\n    quote it to make it a text"),
+    "infinite": ("lr: .inf", "out-of-range", "1:5: not a finite number: `.inf`"),
+    "infinite for a text": (
+        "name: .inf",
+        "out-of-range",
+        "1:7: not a finite number: `.inf`\n    quote it to make it a text",
+    ),
+    "small": ("a: 1e-400", "out-of-range", "1:4: a number too small for a 64-bit float: `1e-400`"),
     "large": ("a: [1e999]", "out-of-range", "1:5: a number too large for a 64-bit float: `1e999`"),
     "tab": ("a:\n\tb: 1", "syntax", "2:1: a tab indents this line\n    indent with spaces"),
     "reference in a list": ("a: [1, ${b.c}]", "syntax", '1:9: inside [ ] and { }, quote a reference: "${...}"'),
@@ -180,7 +186,11 @@ def test_a_million_bytes_are_read_and_one_more_is_refused(tmp_path: Path) -> Non
 
 def test_files_that_are_not_regular_or_not_there_are_named(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.yaml")
-    for path, words in (("gone.yaml", "no such file"), ("pipe.yaml", "not a regular file"), ("", "can't be read")):
+    for path, words in (
+        ("gone.yaml", "no such file"),
+        ("pipe.yaml", "not a regular file"),
+        ("", "is a folder\n .*/\\*.yaml"),
+    ):
         with pytest.raises(RecipeError, match=words) as caught:
             read_file(str(tmp_path / path))
         assert caught.value.problems[0].code == "file"

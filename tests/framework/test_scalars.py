@@ -29,7 +29,8 @@ NUMBERS = {
     "+.5": 0.5,
     "-.5E1": -5.0,
     "1.7976931348623157e308": 1.7976931348623157e308,
-    "1e-400": 0.0,
+    "5e-324": 5e-324,
+    "0e-400": 0.0,
 }
 REFUSED = {
     "9223372036854775808": "an integer beyond 64 bits",
@@ -38,6 +39,8 @@ REFUSED = {
     "0x8000000000000000": "an integer beyond 64 bits",
     "0o" + "7" * 30: "an integer beyond 64 bits",
     "1e309": "a number too large for a 64-bit float",
+    "1e-400": "a number too small for a 64-bit float",
+    "-0.01E-399": "a number too small for a 64-bit float",
     "-1e309": "a number too large for a 64-bit float",
     ".inf": "not a finite number",
     "-.Inf": "not a finite number",

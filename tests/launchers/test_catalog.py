@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -458,3 +459,28 @@ def test_contracts_are_read_without_importing_them() -> None:
         assert name == contract.__name__
         assert set(methods) == set(getattr(contract, "__abstractmethods__", ()))
         ast.parse(templates.component(kind, "some_thing"))
+
+
+def test_new_and_list_tell_where_nothing_can_be_written(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "lab").write_text("a file, no folder")
+    assert raycipe(["new", "component", "models/mine"]) == 2
+    assert capsys.readouterr().err == "error: can't write lab/models/mine.py: Not a directory\n"
+    (here / ".raycipe").write_text("a file, no folder")
+    assert raycipe(["new", "recipe", "mine"]) == 2
+    assert capsys.readouterr().err == f"error: can't write {here}/.raycipe/schema.json: File exists\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+def test_a_full_disk_below_the_output_is_told() -> None:
+    program = "import sys; from raycipe.launchers.cli import raycipe; sys.exit(raycipe(['list']))"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-c", program], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (1, "error: can't write: No space left on device\n")
+
+
+def test_list_names_what_looks_like_a_component(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = lab({"models/my-model": ""}, add=False)
+    assert raycipe(["list", "--components", str(folder)]) == 0
+    assert "lab/models/my-model.py is no component: a type is lower-case" in capsys.readouterr().out
+    assert raycipe(["show", "models/my_model", "--components", str(folder)]) == 2
+    assert "lab/models/my-model.py is no component" in capsys.readouterr().err
