@@ -46,15 +46,15 @@ def run_on_ray(
         ours = not ray_runs()
         if ours:
             refuse_if_too_large(recipe, local_resources(), "this machine")
+        else:
+            refuse_if_too_large_for_ray(recipe)
         # Ray starts in the main thread: its processes die with the thread that made them.
         preparing = Background(prepare)
         try:
             on_info("starting Ray ..." if ours else "using the Ray that runs in this process")
             url = start_ray(config, verbose, dashboard, on_info) if ours else None
             preparing.wait()
-            import ray
-
-            refuse_if_too_large(recipe, ray.cluster_resources(), "the Ray cluster")
+            refuse_if_too_large_for_ray(recipe)
             if url:
                 on_info(f"dashboard: {url}")
             on_info("starting the workers ...")
@@ -64,6 +64,12 @@ def run_on_ray(
         finally:
             if ours:
                 stop_ray()
+
+
+def refuse_if_too_large_for_ray(recipe: Mapping[str, Any]) -> None:
+    import ray
+
+    refuse_if_too_large(recipe, ray.cluster_resources(), "the Ray cluster")
 
 
 class Background:

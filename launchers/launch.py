@@ -106,6 +106,7 @@ def start(recipe: Recipe, args: argparse.Namespace) -> int:
             run.write("provenance.json", facts_of(recipe, args))
             return attempt.go(resume=False)
     except NotStarted as error:
+        attempt.has_begun = False
         raise RecipeError([located(error, recipe.nodes.value)]) from error
     finally:
         display.close()
