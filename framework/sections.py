@@ -22,6 +22,11 @@ NEEDS = {  # section -> what it needs: of each group at least one
     "editor": (("model", "start"),),
 }
 EXCLUDES = (("agent", "task"), ("agent", "optimizer"), ("agent", "estimator"), ("estimator", "task"))
+TOGETHER = {  # where a rule is told -> the keys that it speaks of
+    "train.batch_size": ("train.batch_size", "train.accumulate", "resources.num_workers"),
+    "train.parallel": ("train.parallel", "resources.num_workers"),
+    "train.evaluate_weights": ("train.evaluate_weights", "train.ema"),
+}
 DEFAULT_EPOCHS = 10
 
 
@@ -29,13 +34,18 @@ def check_rules(root: Node, walk: Walk) -> None:
     """Add every broken rule to the walk's problems. Rules about what the walk could not understand stay silent."""
     _needs(root, walk)
     _excludes(root, walk)
+    check_training(root, walk)
+    _claims(root, walk)
+
+
+def check_training(root: Node, walk: Walk) -> None:
+    """The rules between the keys of `train` and `resources`."""
     _length(root, walk)
     _batch(root, walk)
     _workers(root, walk)
     _parallel(root, walk)
     _averaged(root, walk)
     _watched(root, walk)
-    _claims(root, walk)
 
 
 def _needs(root: Node, walk: Walk) -> None:
@@ -194,7 +204,9 @@ def _map(root: Node, section: str) -> dict[str, Node] | None:
 
 
 def _is_wrong(walk: Walk, path: str) -> bool:
-    return any(problem.path == path or problem.path.startswith(path + ".") for problem in walk.problems)
+    """Whether a mistake at the path, or a reference that points nowhere, has been told."""
+    told = [*(problem.path for problem in walk.problems), *walk.unsure]
+    return any(other == path or other.startswith(path + ".") for other in told)
 
 
 def _scalar(node: Node) -> Any:

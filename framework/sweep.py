@@ -6,7 +6,9 @@ from typing import Any
 
 from raycipe.framework import words
 from raycipe.framework.errors import Problem
-from raycipe.framework.sections import check_metric
+from raycipe.framework.layers import ONE_OF, without
+from raycipe.framework.sections import TOGETHER, check_metric, check_training
+from raycipe.framework.shapes import changed as changed_node
 from raycipe.framework.tree import Node
 from raycipe.framework.walk import Map, Walk
 
@@ -105,6 +107,7 @@ def _path(path: str, form: Node, space: Node, root: Node, walk: Walk, schema: di
     if any(path == unsure or path.startswith(unsure + ".") for unsure in walk.unsure):
         return
     above = [other for other in space.value if path.startswith(other + ".")]
+    beside = [other for other in space.value if other in _excluded(path, walk)]
     first = path.partition(".")[0]
     mistake = hint = ""
     found = walk.maps.get(parent)
@@ -112,6 +115,8 @@ def _path(path: str, form: Node, space: Node, root: Node, walk: Walk, schema: di
         mistake = f"`{path}` can't be swept"
     elif above:
         mistake, hint = f"lies below the swept `{above[0]}`", "put it inside the choice"
+    elif beside and beside[0] in list(space.value)[: list(space.value).index(path)]:
+        mistake, hint = f"excludes `{beside[0]}`, which is swept too", "a trial can have one of them"
     elif found is None or (last not in found.arguments and not (last == "type" and found.type_kind)):
         mistake = "no argument has this path"
         near = words.nearest(path, _paths(walk))
@@ -120,7 +125,10 @@ def _path(path: str, form: Node, space: Node, root: Node, walk: Walk, schema: di
         walk.problems.append(Problem("sweep", form.key_at, shown_path, mistake, hint, path))
         return
     known = {(problem.at, problem.message) for problem in walk.problems}
-    for problem in _candidates(last, form, found, parent, schema, known):
+    mistakes = _candidates(last, form, found, parent, walk, schema, known)
+    if not mistakes and first in ("train", "resources"):
+        mistakes = _broken_rules(path, form, space, root, walk, schema)
+    for problem in mistakes:
         problem.path = shown_path
         if (problem.at, problem.message) not in known:
             known.add((problem.at, problem.message))
@@ -132,7 +140,7 @@ def _paths(walk: Walk) -> list[str]:
 
 
 def _candidates(
-    last: str, form: Node, found: Map, parent: str, schema: dict[str, Any], known: set[Any]
+    last: str, form: Node, found: Map, parent: str, walk: Walk, schema: dict[str, Any], known: set[Any]
 ) -> list[Problem]:
     """Each value that may be tried is set in its map, and that map is checked again; `known` mistakes are left out."""
     problems = []
@@ -144,7 +152,7 @@ def _candidates(
     told = set()  # one mistake per argument of a choice: the ends of an interval tend to share theirs
     for label, value in values:
         again = Walk(schema)
-        changed = _changed(found, last, value, schema)
+        changed = _changed(found, last, value, _excluded(f"{parent}.{last}", walk))
         if found.type_kind:
             again.component(found.type_kind, changed, parent, ("", {}))
         else:
@@ -165,6 +173,55 @@ def _candidates(
     return problems
 
 
+def _broken_rules(path: str, form: Node, space: Node, root: Node, walk: Walk, schema: dict[str, Any]) -> list[Problem]:
+    """Each value is laid over the recipe, and the rules of its section are walked again.
+
+    A rule that speaks of another swept key too is not judged: the values of one trial come together.
+    """
+    parent, _, last = path.rpartition(".")
+    found = walk.maps[parent]
+    before = {(problem.path, problem.code) for problem in walk.problems}
+    problems = []
+    for label, value in _values(form, top=True):
+        again = Walk(schema)
+        again.maps, again.unsure = dict(walk.maps), set(walk.unsure)
+        changed = _with(root, path, again.value(found.arguments[last], value, path, (last, {})))
+        again.problems = list(walk.problems)
+        check_training(_without(changed, _excluded(path, walk)), again)
+        for problem in again.problems[len(walk.problems) :]:
+            others = [other for other in TOGETHER.get(problem.path, ()) if other != path and other in space.value]
+            if not others and (problem.path, problem.code) not in before:
+                prefix = f"choice {label}: " if _name(form) in FINITE or isinstance(form.value, list) else ""
+                problems.append(Problem("sweep", value.at, path, prefix + problem.message, problem.hint))
+    return problems
+
+
+def _with(node: Node, path: str, value: Node) -> Node:
+    """The tree with another value at a path; what lies on the way to it is copied."""
+    first, _, rest = path.partition(".")
+    child = _with(node.value.get(first, Node({}, node.at)), rest, value) if rest else value
+    return changed_node(node, {**node.value, first: child})
+
+
+def _without(root: Node, paths: set[str]) -> Node:
+    """The tree without the arguments at the paths, which are those of sections."""
+    for path in paths:
+        section, _, name = path.partition(".")
+        if section in root.value and name in root.value[section].value:
+            root = changed_node(root, {**root.value, section: without(root.value[section], name)})
+    return root
+
+
+def _excluded(path: str, walk: Walk) -> set[str]:
+    """The paths beside this one that an upper layer takes away by setting it."""
+    parent, _, last = path.rpartition(".")
+    found = walk.maps.get(parent)
+    definition = walk.defs.get(found.label, {}) if found is not None else {}
+    pairs = [tuple(rule["not"]["required"]) for rule in definition.get("allOf", ())]
+    pairs += [(*one, *other) for one, other in ONE_OF.get(parent, ())]
+    return {f"{parent}.{name}" for pair in pairs if last in pair for name in pair} - {path}
+
+
 def _reword(form: Node, problem: Problem) -> None:
     """A mistake of a value that the distribution stands for, in the distribution's terms."""
     if _name(form) in (*FRACTIONS, "normal") and "must be an integer" in problem.message:
@@ -174,15 +231,14 @@ def _reword(form: Node, problem: Problem) -> None:
         problem.hint = "clip it: {normal: [mean, sd], clip: [low, high]}"
 
 
-def _changed(found: Map, last: str, value: Node, schema: dict[str, Any]) -> Node:
+def _changed(found: Map, last: str, value: Node, excluded: set[str]) -> Node:
     """The map with one argument set; what a changed `type` or the argument excludes is gone, as in any layer."""
     node = found.node
     old = node.value.get("type")
     if last == "type" and old is not None and old.value != value.value:
         return Node({"type": value}, value.at)
-    pairs = [rule["not"]["required"] for rule in schema["$defs"].get(found.label, {}).get("allOf", ())]
-    excluded = {name for pair in pairs if last in pair for name in pair} - {last}
-    kept = {name: child for name, child in node.value.items() if name not in excluded}
+    gone = {path.rpartition(".")[2] for path in excluded}
+    kept = {name: child for name, child in node.value.items() if name not in gone}
     return Node({**kept, last: value}, node.at, node.key_at)
 
 

@@ -447,7 +447,7 @@ def test_overrides_by_index_make_a_list_that_no_layer_has(tmp_path: Path) -> Non
         assert measures[0]["bins"] == 5
     with pytest.raises(RecipeError, match="measures: must be a list, not a map"):
         check(load(str(file), ["measures.1=calibration_error"]))
-    with pytest.raises(RecipeError, match="data: missing `type`"):
+    with pytest.raises(RecipeError, match="data.0: unknown argument of data/digits"):
         check(load(str(file), ["data.0=digits"]))
 
 

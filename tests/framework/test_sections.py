@@ -213,3 +213,16 @@ def test_without_measures_the_hint_says_where_to_add_one(problems: Any) -> None:
 def test_without_a_task_nothing_reports_an_accuracy(problems: Any) -> None:
     (found,) = problems(HEAD + 'data: digits\nmeasures: [parameter_count]\nexpect: {test/accuracy: "> 0"}\n')
     assert (found.message, found.hint) == ("nothing reports `test/accuracy`", "it takes a `task`")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "train: {batch_size: '${nope}'}\nresources: {num_workers: 2}\n",
+        "train: {accumulate: '${nope}'}\nresources: {num_workers: 2}\n",
+        "resources: {num_workers: ['${nope}', 2]}\n",
+    ],
+)
+def test_a_reference_to_nowhere_is_told_once_and_no_rule_is_judged_by_it(text: str, problems: Any) -> None:
+    (found,) = problems(TASK + text)
+    assert found.message == "no value `nope`"

@@ -213,3 +213,43 @@ def test_the_number_of_trials_fits_the_search(keys: str, path: str | None, messa
 def test_a_sweep_has_one_goal_or_several_objectives(goal: str, paths: list[str], find: Any) -> None:
     text = HEAD.replace("  metric: val/loss\n  mode: min\n", f"  {goal}\n") + "  space: {seed: [1]}\n  trials: 1\n"
     assert [problem.path for problem in find(text)] == paths
+
+
+RULES = {
+    "steps over epochs": ("train.steps: [1, 2]", ""),
+    "a batch for no worker count": ("train.batch_size: [64, 63]", "choice 2: 63 examples / 2 workers / accumulate 1"),
+    "a worker count for no batch": ("resources.num_workers: {choice: [4, 3]}", "choice 2: 64 examples / 3 workers"),
+    "an interval of batches": ("train.batch_size: {randint: [2, 5]}", "5 examples / 2 workers"),
+    "an average without a decay": ("train.evaluate_weights: [model, ema]", "choice 2: `ema` needs `train.ema`"),
+    "fsdp with workers": ("train.parallel: [fsdp]", ""),
+    "an unknown metric to stop by": (
+        "train.early_stop: [{metric: val/nothing, mode: min, patience: 1}]",
+        "choice 1: tasks/classification does not report `nothing`",
+    ),
+    "both of a pair": ("train.steps: [1]\n    train.epochs: [1]", "excludes `train.steps`, which is swept too"),
+    "a rule of two swept keys": ("train.batch_size: [64, 63]\n    resources.num_workers: [2, 3]", ""),
+    "a rule of one swept key of two": ("train.epochs: [1]\n    train.batch_size: [63]", "choice 1: 63 examples"),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_each_value_of_a_sweep_keeps_the_rules_of_its_section(rule: str, find: Any) -> None:
+    entry, message = RULES[rule]
+    text = space(entry) + "train: {epochs: 3, batch_size: 64}\nresources: {num_workers: 2}\n"
+    found = find(text)
+    assert [problem.message.startswith(message) for problem in found] == [True] * bool(message)
+    assert all(problem.code == "sweep" for problem in found)
+
+
+def test_a_swept_argument_takes_the_one_that_it_excludes_away(lab: Lab, find: Any, tmp_path: Path) -> None:
+    pair = NEEDY.replace('schedule."""', 'schedule."""\n\n    at_most_one = (("few", "many"),)').replace(
+        "lr: float = 1.0, seed: int = 0", "few: float | None = None, many: float | None = None"
+    )
+    lab({"optimizers/pair": pair.replace("Needy", "Pair")})
+    text = space("optimizer.many: [1.0]").replace("{type: sgd, lr: 0.1,", "{type: pair, few: 2.0,")
+    file = tmp_path / "pair.yaml"
+    file.write_text(text)
+    assert check(load(str(file)), catalogue.load()).plain["optimizer"]["few"] == 2.0
+    file.write_text(text + "    optimizer.few: [1.0]\n")
+    with pytest.raises(RecipeError, match="excludes `optimizer.many`, which is swept too"):
+        check(load(str(file)), catalogue.load())
