@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from raycipe.framework import words
+from raycipe.framework.distributions import FAR, FINITE, FRACTIONS, Mistake, name_of, values_of
 from raycipe.framework.errors import Problem
 from raycipe.framework.layers import ONE_OF, without
 from raycipe.framework.sections import TOGETHER, check_metric, check_training
@@ -12,23 +13,7 @@ from raycipe.framework.shapes import changed as changed_node
 from raycipe.framework.tree import Node
 from raycipe.framework.walk import Map, Walk
 
-FINITE = ("choice", "grid")
-FRACTIONS = ("uniform", "loguniform", "quniform", "qloguniform")
-WHOLE = ("randint", "lograndint", "qrandint")
-FORMS = (*FINITE, *FRACTIONS, *WHOLE, "normal")
 FIXED = ("recipe", "name", "about", "paper", "extends", "start", "track", "sweep", "profiles", "expect")
-FAR = 1e300  # stands for the values of a distribution without bounds
-SHAPES = "{choice: [a, b]}, {uniform: [low, high]}, {loguniform: [low, high]}, {randint: [low, high]}, ..."
-
-
-class Mistake(Exception):
-    """A distribution that is no distribution: where, what, and what to do."""
-
-    def __init__(self, node: Node, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.node = node
-        self.message = message
-        self.hint = hint
 
 
 def check_sweep(root: Node, walk: Walk, schema: dict[str, Any]) -> None:
@@ -78,7 +63,7 @@ def _count(section: Node, walk: Walk) -> None:
     forms = sweep["space"].value
     search = sweep.get("search")
     written = search is not None and not search.origin.startswith("default")
-    grid = (written and search.value == "grid") or any(_name(form) == "grid" for form in forms.values())
+    grid = (written and search.value == "grid") or any(name_of(form) == "grid" for form in forms.values())
     if not grid:
         if "trials" not in sweep:
             walk.problems.append(Problem("missing", section.key_at, "sweep", "missing `trials`, how many to run"))
@@ -89,7 +74,7 @@ def _count(section: Node, walk: Walk) -> None:
     product = 1
     for path, form in forms.items():
         entries = (
-            form if isinstance(form.value, list) else form.value.get(_name(form)) if _name(form) in FINITE else None
+            form if isinstance(form.value, list) else form.value.get(name_of(form)) if name_of(form) in FINITE else None
         )
         if entries is None or not isinstance(entries.value, list):
             message = "a grid tries every combination, so every value must be a list or {grid: [...]}"
@@ -145,10 +130,10 @@ def _candidates(
     """Each value that may be tried is set in its map, and that map is checked again; `known` mistakes are left out."""
     problems = []
     try:
-        values = _values(form, top=True)
+        values = values_of(form, top=True)
     except Mistake as error:
         return [Problem("sweep", error.node.at, "", error.message, error.hint)]
-    several = _name(form) in FINITE or isinstance(form.value, list)
+    several = name_of(form) in FINITE or isinstance(form.value, list)
     told = set()  # one mistake per argument of a choice: the ends of an interval tend to share theirs
     for label, value in values:
         again = Walk(schema)
@@ -182,7 +167,7 @@ def _broken_rules(path: str, form: Node, space: Node, root: Node, walk: Walk, sc
     found = walk.maps[parent]
     before = {(problem.path, problem.code) for problem in walk.problems}
     problems = []
-    for label, value in _values(form, top=True):
+    for label, value in values_of(form, top=True):
         again = Walk(schema)
         again.maps, again.unsure = dict(walk.maps), set(walk.unsure)
         changed = _with(root, path, again.value(found.arguments[last], value, path, (last, {})))
@@ -191,7 +176,7 @@ def _broken_rules(path: str, form: Node, space: Node, root: Node, walk: Walk, sc
         for problem in again.problems[len(walk.problems) :]:
             others = [other for other in TOGETHER.get(problem.path, ()) if other != path and other in space.value]
             if not others and (problem.path, problem.code) not in before:
-                prefix = f"choice {label}: " if _name(form) in FINITE or isinstance(form.value, list) else ""
+                prefix = f"choice {label}: " if name_of(form) in FINITE or isinstance(form.value, list) else ""
                 problems.append(Problem("sweep", value.at, path, prefix + problem.message, problem.hint))
     return problems
 
@@ -224,8 +209,8 @@ def _excluded(path: str, walk: Walk) -> set[str]:
 
 def _reword(form: Node, problem: Problem) -> None:
     """A mistake of a value that the distribution stands for, in the distribution's terms."""
-    if _name(form) in (*FRACTIONS, "normal") and "must be an integer" in problem.message:
-        problem.hint = f"{_name(form)} gives fractions: use randint"
+    if name_of(form) in (*FRACTIONS, "normal") and "must be an integer" in problem.message:
+        problem.hint = f"{name_of(form)} gives fractions: use randint"
     elif problem.value in (-FAR, FAR):
         problem.message = problem.message.rpartition(", not ")[0] + ", and normal has no bounds"
         problem.hint = "clip it: {normal: [mean, sd], clip: [low, high]}"
@@ -240,91 +225,3 @@ def _changed(found: Map, last: str, value: Node, excluded: set[str]) -> Node:
     gone = {path.rpartition(".")[2] for path in excluded}
     kept = {name: child for name, child in node.value.items() if name not in gone}
     return Node({**kept, last: value}, node.at, node.key_at)
-
-
-# ---------------------------------------------------------------------------------------------- distributions
-
-
-def _name(form: Node) -> str:
-    """The distribution that a map tells, or an empty text."""
-    if not isinstance(form.value, dict):
-        return ""
-    names = [key for key in form.value if key in FORMS]
-    return names[0] if names and set(form.value) <= {names[0], "clip"} else ""
-
-
-def _values(form: Node, top: bool = False) -> list[tuple[int, Node]]:
-    """Concrete values to check, each with the number (from 1) of the choice that it belongs to.
-
-    Of a list every entry, of an interval its ends and a point inside. Raises Mistake.
-    """
-    name = _name(form)
-    if top and isinstance(form.value, list):
-        return _entries(form, "choice")
-    if not name:
-        raise Mistake(form, f"must be a list or a distribution, not {words.told(form.value)}", SHAPES)
-    if "clip" in form.value and name != "normal":
-        raise Mistake(form.value["clip"], "only normal can be clipped")
-    body = form.value[name]
-    return _entries(body, name) if name in FINITE else [(1, value) for value in _interval(name, body, form)]
-
-
-def _entries(body: Node, name: str) -> list[tuple[int, Node]]:
-    if not isinstance(body.value, list) or not body.value:
-        raise Mistake(body, f"{name} needs a list of values")
-    return [(index, variant) for index, entry in enumerate(body.value, 1) for variant in _variants(entry)]
-
-
-def _variants(entry: Node) -> list[Node]:
-    """A component whose arguments may be distributions: one node per value of each, the others at their first."""
-    if not isinstance(entry.value, dict):
-        return [entry]
-    options = {}
-    for key, child in entry.value.items():
-        options[key] = [value for _, value in _values(child)] if _name(child) else _variants(child)
-    first = {key: values[0] for key, values in options.items()}
-    variants = [Node(first, entry.at, entry.key_at)]
-    for key, values in options.items():
-        variants += [Node({**first, key: value}, entry.at, entry.key_at) for value in values[1:]]
-    return variants
-
-
-def _interval(name: str, body: Node, form: Node, told: str = "") -> list[Node]:
-    """The ends and a point inside; `told` is what messages call the interval, if not by the distribution's name."""
-    told = told or name
-    wanted = 3 if name.startswith("q") else 2
-    numbers = [entry.value for entry in body.value] if isinstance(body.value, list) else []
-    if len(numbers) != wanted or any(isinstance(n, bool) or not isinstance(n, (int, float)) for n in numbers):
-        shape = "[mean, sd]" if name == "normal" else "[low, high, step]" if wanted == 3 else "[low, high]"
-        raise Mistake(body, f"{told} needs {shape}, {'three' if wanted == 3 else 'two'} numbers")
-    if name == "normal":
-        return _normal(numbers, body, form)
-    low, high = numbers[:2]
-    if low >= high:
-        raise Mistake(body, f"{told} needs low < high, not {words.bare(low)} and {words.bare(high)}")
-    if "log" in name and low <= 0:
-        raise Mistake(body, f"{name} needs low > 0, not {words.bare(low)}")
-    if wanted == 3 and numbers[2] <= 0:
-        raise Mistake(body, f"{name} needs a step > 0, not {words.bare(numbers[2])}")
-    if name in WHOLE and any(float(n) != int(n) for n in numbers):
-        raise Mistake(body, f"{name} needs integers")
-    values = [*body.value[:2]]
-    return values if name in WHOLE else [*values, Node(_inside(low, high, numbers[2:]), body.at)]
-
-
-def _inside(low: float, high: float, step: list[float]) -> float:
-    """A value between the ends that shows whether fractions fit: on the steps, if there are any."""
-    if step:
-        return low + step[0] if low + step[0] <= high else low
-    point = low + (high - low) / 3
-    return point if not float(point).is_integer() else low + (high - low) / 7
-
-
-def _normal(numbers: list[float], body: Node, form: Node) -> list[Node]:
-    if numbers[1] <= 0:
-        raise Mistake(body, f"normal needs sd > 0, not {words.bare(numbers[1])}")
-    clip = form.value.get("clip")
-    if clip is not None:
-        return _interval("uniform", clip, form, "clip of normal")
-    # Unbounded: any bound of the argument is broken by one of these.
-    return [Node(value, body.at) for value in (numbers[0] + 0.5 * numbers[1], -FAR, FAR)]

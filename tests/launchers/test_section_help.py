@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from raycipe.framework import catalogue, expect, sweep
+from raycipe.framework import catalogue, distributions, expect
 from raycipe.framework.check import check_file
 from raycipe.launchers.cli import raycipe
 from raycipe.launchers.section_help import RULES
@@ -93,7 +93,7 @@ def test_the_claims_shown_are_claims() -> None:
 
 def test_the_distributions_shown_are_all_that_there_are() -> None:
     text = RULES["sweep"]
-    assert all(re.search(rf"\b{form}\b", text) for form in sweep.FORMS)
+    assert all(re.search(rf"\b{form}\b", text) for form in distributions.FORMS)
 
 
 @pytest.mark.parametrize("section", ["sweep", "profiles", "extends", "track"])
