@@ -18,10 +18,24 @@ def loop(config: Mapping[str, Any]) -> dict[str, Any]:
     from raycipe.launchers.train import work
 
     comm = TorchComm() if ray.train.get_context().get_world_size() > 1 else LocalComm()
+    config = {**config, "resume": is_regrouped(config["run_dir"], comm) or config["resume"]}
     hooks: list[Any] = [Reporter()]
     if comm.rank == 0:
         hooks.append(Exporter(config))
     return work(config, comm, ray.train.torch.get_device(), hooks)
+
+
+def is_regrouped(run_dir: str, comm: Any) -> bool:
+    """Whether Ray has started the workers anew by itself, for an elastic run that has grown: then the newest checkpoint
+    counts, as after a death. The sign lies in the folder that goes with each fit. All ranks call it and agree."""
+    from pathlib import Path
+
+    sign = Path(run_dir) / ".ray" / "begun"
+    before: bool = comm.broadcast_object(sign.exists())
+    if comm.rank == 0:
+        sign.parent.mkdir(exist_ok=True)
+        sign.touch()
+    return before
 
 
 class Reporter:
