@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -70,9 +71,16 @@ def _model_memory_error(error: BaseException, section: Any, facts: Mapping[str, 
     message = (
         f"out of memory while the model was built: its {sum(p.numel() for p in parameters):,} parameters take "
         f"{_bytes(size)}, with their gradients {_bytes(2 * size)}, with two moments of an optimizer such as adamw "
-        f"{_bytes(4 * size)} in each worker: {str(error).splitlines()[0]}"
+        f"{_bytes(4 * size)} in each worker: {_reason(error)}"
     )
     return RunError("memory", message, "make the model smaller, or take a machine with more memory", "model")
+
+
+def _reason(error: BaseException) -> str:
+    """What torch could not get, without its own code's places."""
+    text = str(error) or type(error).__name__
+    found = re.search(r"[Tt]ried to allocate [\d.]+ \w+", text)
+    return found[0] if found else text.splitlines()[0]
 
 
 def _bytes(size: int) -> str:
@@ -87,7 +95,7 @@ def memory_error(error: BaseException, session: Session) -> RunError:
     message = (
         f"out of memory at step {session.step + 1}: batches of {counted(micro, 'example')} per worker (batch_size "
         f"{settings.batch_size}, accumulate {settings.accumulate}, {counted(session.comm.world_size, 'worker')}), "
-        f"parameters of {_bytes(size)}: {str(error).splitlines()[0]}"
+        f"parameters of {_bytes(size)}: {_reason(error)}"
     )
     hint = "make the model smaller"
     if micro > 1:
