@@ -11,6 +11,7 @@ from io import TextIOWrapper
 from pathlib import Path
 
 EXAMPLE = "example: launch quickstart optimizer.lr=0.3 --profile smoke"
+EXIT_INTERRUPTED = 130
 EXIT_CODES = (
     "exit codes: 0 done; 1 the run failed; 2 the recipe or the command is wrong; 3 an expect is unmet; 130 Ctrl-C"
 )
@@ -108,6 +109,8 @@ def guarded(run: Callable[[], int]) -> int:
         Path.cwd()
         code = run()
         sys.stdout.flush()
+        if code == EXIT_INTERRUPTED and "ray" in sys.modules:
+            os._exit(code)  # a Ray that was stopped while it started can't be trusted to end in order
         return code
     except RecipeError as error:
         print(explain(error.problems), file=sys.stderr)
@@ -117,7 +120,7 @@ def guarded(run: Callable[[], int]) -> int:
         return RecipeError.exit_code
     except KeyboardInterrupt:
         print("interrupted before anything started", file=sys.stderr, flush=True)
-        os._exit(130)  # if the interrupt met an eval'd line of a library, Python itself would end with another code
+        os._exit(EXIT_INTERRUPTED)  # if the interrupt met an eval'd line of a library, Python itself would end with another code
     except FileNotFoundError as error:
         if error.filename is not None:
             raise
