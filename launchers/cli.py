@@ -120,7 +120,7 @@ def guarded(run: Callable[[], int]) -> int:
         return RecipeError.exit_code
     except KeyboardInterrupt:
         print("interrupted before anything started", file=sys.stderr, flush=True)
-        os._exit(EXIT_INTERRUPTED)  # if the interrupt met an eval'd line of a library, Python itself would end with another code
+        os._exit(EXIT_INTERRUPTED)  # Python's own end may carry another code
     except FileNotFoundError as error:
         if error.filename is not None:
             raise
