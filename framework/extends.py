@@ -104,6 +104,16 @@ def _packaged(node: Node) -> str:
     return path
 
 
+def recipe_file(text: str) -> str:
+    """The file of a recipe that is named by path or, if it is a packaged one, by name. Raises RecipeError."""
+    return packaged_file(text) if is_name(text) else text
+
+
+def is_name(text: str) -> bool:
+    """Whether a word of the command line can only be a packaged recipe's name: neither a file nor like one."""
+    return not text.endswith(_ENDINGS) and not os.path.exists(text)
+
+
 def packaged_file(name: str) -> str:
     """The file of the packaged recipe of this name, as the command line gives it. Raises RecipeError."""
     path = _packaged_path(name) if _NAME.match(name) else None

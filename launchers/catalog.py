@@ -132,7 +132,10 @@ def run_check(args: argparse.Namespace) -> int:
 
 
 def _expanded(words: list[str]) -> list[str]:
-    """Files and what globs match (`**` too); a glob without a match stays, to be reported as a missing file."""
+    """Files, packaged recipes by name, and what globs match (`**` too); a glob without a match stays, to be reported as
+    a missing file."""
+    from raycipe.framework.extends import is_name, recipe_file
+
     paths: list[str] = []
     for word in words:
         if any(mark in word for mark in "*?[") and not os.path.exists(word):  # noqa: PTH110
@@ -140,7 +143,7 @@ def _expanded(words: list[str]) -> list[str]:
 
             paths += sorted(glob(word, recursive=True)) or [word]  # noqa: PTH207
         else:
-            paths.append(word)
+            paths.append(recipe_file(word) if is_name(word) else word)
     return list(dict.fromkeys(paths))
 
 

@@ -41,20 +41,12 @@ def checked(
 ) -> Recipe:
     """The recipe that these words mean, or RecipeError with every mistake."""
     from raycipe.framework.check import check
+    from raycipe.framework.extends import recipe_file
     from raycipe.framework.recipe import load
 
     if data_root is not None and not Path(data_root).is_dir():
         raise RunError("run", f"--data-root {data_root}: no such folder")
     return check(load(recipe_file(path), list(overrides), list(profiles)), data_root=data_root)
-
-
-def recipe_file(text: str) -> str:
-    """The file of a recipe that is named by path or, if it is a packaged one, by name."""
-    from raycipe.framework.extends import packaged_file
-
-    if text.endswith((".yaml", ".yml")) or ("/" in text and Path(text).exists()):
-        return text
-    return packaged_file(text)
 
 
 def report_check(recipe: Recipe, args: argparse.Namespace) -> int:

@@ -86,6 +86,8 @@ class Store:
         sign = self.folder / self.comm.broadcast_object(f".seen-{uuid.uuid4().hex}")
         if self.comm.rank == 0:
             self.folder.mkdir(parents=True, exist_ok=True)
+            for left in self.folder.glob(".seen-*"):  # by a run that was killed just here
+                left.unlink()
             sign.touch()
         self.comm.barrier()
         seen = self.comm.gather_objects((sign.exists(), socket.gethostname()))

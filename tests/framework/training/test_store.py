@@ -212,6 +212,12 @@ def test_after_the_last_good_one_is_gone_those_set_aside_still_count(tmp_path: P
         store.newest()
 
 
+def test_the_sign_of_a_run_killed_while_it_looked_is_cleared(tmp_path: Path) -> None:
+    (tmp_path / ".seen-old").touch()
+    Store(tmp_path, LocalComm()).check_shared()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_rests_of_a_killed_writer_are_cleared(tmp_path: Path) -> None:
     store = Store(tmp_path, LocalComm())
     assert store.newest() is None
