@@ -11,7 +11,7 @@ from raycipe.framework.errors import NotStarted
 WORDS = {
     "CPU": ("cpus_per_worker", "CPUs"),
     "GPU": ("gpus_per_worker", "GPUs"),
-    "memory": ("memory_per_worker", "bytes of memory"),
+    "memory": ("memory_per_worker", "GB of memory"),
 }
 SIZES = {"MB": 10**6, "GB": 10**9, "TB": 10**12}
 
@@ -41,15 +41,15 @@ def refuse_if_too_large(recipe: Mapping[str, Any], there: Mapping[str, float], w
     for name, amount in each.items():
         if name in known and workers * amount > known[name] + 1e-9:
             key, unit = WORDS.get(name, ("custom", name))
+            scale = 1e9 if name == "memory" else 1
+            one, total, has = (f"{value / scale:.4g}" for value in (amount, workers * amount, known[name]))
             most = int(known[name] // amount)
             hint = f"set resources.num_workers={most}" if most else f"lower resources.{key}"
             each_one = unit.removesuffix("s") if amount == 1 else unit
-            asked = (
-                f"{workers} worker{'s' * (workers != 1)} with {amount:g} {each_one} each ask for {workers * amount:g}"
-            )
+            asked = f"{workers} worker{'s' * (workers != 1)} with {one} {each_one} each ask for {total}"
             raise NotStarted(
                 "resources",
-                f"{asked}; {where} has {known[name]:g}",
+                f"{asked}; {where} has {has}",
                 f"{hint} (0 workers train in the launching process, without Ray)",
                 "resources",
             )

@@ -169,7 +169,7 @@ def test_every_resource_is_compared_with_what_the_cluster_has() -> None:
 
     assert "2 workers with 1 GPU each ask for 2; the Ray cluster has 0" in refusal(num_workers=2, gpus_per_worker=1)
     assert "lower resources.gpus_per_worker" in refusal(num_workers=2, gpus_per_worker=1)
-    assert "2 workers with 1e+10 bytes of memory" in refusal(num_workers=2, memory_per_worker="10GB")
+    assert "2 workers with 10 GB of memory each ask for 20" in refusal(num_workers=2, memory_per_worker="10GB")
     assert "3 workers with 2 fpga each ask for 6" in refusal(num_workers=[3, 4], custom={"fpga": 2})
     demand.refuse_if_too_large({"resources": {"num_workers": 16, "cpus_per_worker": 0.5}}, there, "the Ray cluster")
 
