@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from raycipe.framework.errors import RunError
+from raycipe.framework.training.signals import stop_file
 from raycipe.launchers.demand import demand, local_resources, refuse_if_too_large
 from raycipe.launchers.progress import Follower
 from raycipe.launchers.ray_session import (
@@ -25,7 +26,7 @@ from raycipe.launchers.ray_session import (
     start_ray,
     stop_ray,
 )
-from raycipe.launchers.stopping import graceful
+from raycipe.launchers.stopping import STARTING, graceful
 
 Say = Callable[[str], None]
 
@@ -52,8 +53,11 @@ def run_on_ray(
         preparing = Background(prepare)
         try:
             on_info("starting Ray ..." if ours else "using the Ray that runs in this process")
-            url = start_ray(config, verbose, dashboard, on_info) if ours else None
-            preparing.wait()
+            with graceful(config["run_dir"], on_info, STARTING):  # a Ray that is cut off leaves its address behind
+                url = start_ray(config, verbose, dashboard, on_info) if ours else None
+                preparing.wait()
+            if stop_file(config["run_dir"]).exists():
+                raise KeyboardInterrupt
             refuse_if_too_large_for_ray(recipe)
             if url:
                 on_info(f"dashboard: {url}")

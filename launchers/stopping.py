@@ -13,6 +13,7 @@ from typing import Any
 from raycipe.framework.training.signals import stop_file
 
 SAVING = "saving a checkpoint before stopping (press Ctrl-C again to stop at once)"
+STARTING = "stopping as soon as Ray has started (press Ctrl-C again to stop at once)"
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 EXIT_INTERRUPTED = 130
 Handler = Callable[[int, FrameType | None], None]
@@ -45,7 +46,7 @@ def at_once(abandon: Callable[[], None]) -> Handler:
 
 
 @contextmanager
-def graceful(run_dir: str, on_info: Callable[[str], None]) -> Iterator[None]:
+def graceful(run_dir: str, on_info: Callable[[str], None], text: str = SAVING) -> Iterator[None]:
     """Inside, a first signal writes the stop request, a second one raises KeyboardInterrupt in the main thread.
 
     Afterwards signals wait for the results to be written: whoever holds the handlers outside restores them.
@@ -58,7 +59,7 @@ def graceful(run_dir: str, on_info: Callable[[str], None]) -> Iterator[None]:
             raise KeyboardInterrupt
         asked = True
         stop_file(run_dir).touch()
-        on_info(SAVING)
+        on_info(text)
 
     with handled(handle):
         yield
