@@ -221,7 +221,13 @@ def find_all(storage: str | Path, name: str | None = None) -> list[Run]:
         for path in Path(storage).absolute().glob(f"{name or '*'}/*")
         if RUN_ID.fullmatch(path.name) and path.is_dir() and not path.is_symlink()
     ]
-    return sorted(found, key=lambda run: (run.id, run.name))
+    return sorted(found, key=lambda run: (run.id[:17], _made_ns(run), run.id))
+
+
+def _made_ns(run: Run) -> int:
+    """When the run was made: its recipe is written once. Tells runs of one second apart."""
+    recipe = run.path / "recipe.yaml"
+    return recipe.stat().st_mtime_ns if recipe.exists() else 0
 
 
 def find(text: str, storage: str | Path = "runs") -> Run:
