@@ -30,7 +30,7 @@ def check(merged: Merged, schema: dict[str, Any] | None = None, data_root: str |
     root, problems = _examined(merged, schema if schema is not None else catalogue.load(), inputs, data_root)
     if problems:
         raise RecipeError(problems)
-    return Recipe(merged, root, recipe_hash(plain(root), inputs.relative))
+    return Recipe(merged, root, recipe_hash(plain(root), inputs.relative), inputs.relative)
 
 
 def check_file(path: str, schema: dict[str, Any], data_root: str | None = None) -> list[Problem]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from raycipe.framework.errors import Problem, RecipeError, RunError
+from raycipe.framework.records import SECTION_KINDS
 from raycipe.framework.splits import Split, fingerprint
 from raycipe.framework.tree import Node, Place
 
@@ -27,7 +28,7 @@ class Constructed(NamedTuple):
 
 
 def construct(nodes: Mapping[str, Node], recipe: Mapping[str, Any]) -> Constructed:
-    """Build data (and load it), model, task, optimizer and measures. Raises RecipeError with every problem found.
+    """Build data (and load it) and every other section's component. Raises RecipeError with every problem found.
 
     `nodes` are the recipe's sections with their places, `recipe` the same as plain data. A RunError of a source that is
     missing or does not fit becomes a problem at its place, too: nothing has started.
@@ -56,16 +57,21 @@ def _construct(nodes: Mapping[str, Node], recipe: Mapping[str, Any]) -> Construc
     seed = recipe["seed"]
     problems: list[Problem] = []
     data = _attempt(problems, nodes.get("data"), "data", "data")
+    env = _attempt(problems, nodes.get("env"), "envs", "env")
     facts: Mapping[str, Any] = {}
     splits: Mapping[str, Any] = {}
     if data is not None:
         splits = data.load(seed)
         facts = data.facts
+    elif env is not None:
+        facts = env.facts()
     model = None
     if not problems:
         model = _attempt(problems, nodes.get("model"), "models", "model", facts=facts, meta=True)
     task = _attempt(problems, nodes.get("task"), "tasks", "task", facts=facts)
     _attempt(problems, nodes.get("optimizer"), "optimizers", "optimizer", given=_parameters(model))
+    for section in ("agent", "estimator", "editor", "study"):
+        _attempt(problems, nodes.get(section), SECTION_KINDS[section], section, facts=facts)
     measures = nodes["measures"].value if "measures" in nodes else None
     for index, node in enumerate(measures or []):
         _attempt(problems, node, "measures", f"measures.{index}", facts=facts)
@@ -76,7 +82,8 @@ def _construct(nodes: Mapping[str, Node], recipe: Mapping[str, Any]) -> Construc
         check_training(recipe, splits, task)
     count = sum(parameter.numel() for parameter in model.parameters()) if model is not None else None
     examples = {name: len(split) for name, split in splits.items()}
-    return Constructed(facts, examples, {"sha256": fingerprint(splits), "examples": examples}, count)
+    digest = {"sha256": fingerprint(splits), "examples": examples} if splits else {}
+    return Constructed(facts, examples, digest, count)
 
 
 def check_training(recipe: Mapping[str, Any], splits: Mapping[str, Split], task: Task) -> None:
@@ -120,9 +127,10 @@ def _attempt(
     import torch
 
     from raycipe.framework.registry import build
+    from raycipe.framework.weightless import weightless
 
     try:
-        with torch.device("meta" if meta else "cpu"):
+        with weightless() if meta else torch.device("cpu"):
             return build(node, kind, path, given=given, facts=facts)
     except RecipeError as error:
         problems.extend(error.problems)

@@ -54,7 +54,7 @@ def _lay_maps(low: Node, high: Node, path: str, problems: list[Problem]) -> Node
     merged = dict(low.value)
     for key, child in high.value.items():
         merged[key] = _lay(merged[key], child, join(path, key), problems) if key in merged else child
-    for key in _taken_away(_section(path), high.value):
+    for key in taken_away(_section(path), high.value):
         merged.pop(key, None)
     return changed(high if old is None and new is not None else low, merged)
 
@@ -65,7 +65,7 @@ def _section(path: str) -> str:
     return parts[2] if len(parts) == 3 and parts[0] == "profiles" else path
 
 
-def _taken_away(section: str, high: dict[str, Node]) -> Iterator[str]:
+def taken_away(section: str, high: dict[str, Node]) -> Iterator[str]:
     """The keys of lower layers that a layer's own keys exclude. What it sets itself stays: that is its mistake."""
     for pair in ONE_OF.get(section, ()):
         for chosen, other in (pair, pair[::-1]):

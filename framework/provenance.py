@@ -29,6 +29,7 @@ def collect(
     plugins: Sequence[Mapping[str, Any]] = (),
     is_smoke: bool = False,
     note: str = "",
+    launcher: str = "train",
 ) -> dict[str, Any]:
     """Everything known before the run starts. The launcher adds `ray`, `data`, `gpus`, `threads` and `finished`."""
     path = Path(recipe_path)
@@ -38,6 +39,7 @@ def collect(
         "created": utc_now(),
         "finished": None,
         "command": list(command),
+        "launcher": launcher,
         "cwd": str(Path.cwd()),
         "recipe": {"path": recipe_path, "sha256": sha256_file(path), "git": git_state(path.parent)},
         "bases": [{"path": base, "sha256": digest} for base, digest in bases],
@@ -73,8 +75,9 @@ def installed() -> dict[str, str]:
     """Name → version of every installed distribution; the first on the path wins, as it does for imports."""
     found: dict[str, str] = {}
     for item in distributions():
-        if name := item.metadata["Name"]:
-            found.setdefault(name.lower(), item.version)
+        metadata = item.metadata  # parsed at each look
+        if name := metadata["Name"]:
+            found.setdefault(name.lower(), metadata["Version"])
     return dict(sorted(found.items()))
 
 

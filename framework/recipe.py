@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from raycipe.framework.emit import dump
 from raycipe.framework.errors import Problem, RecipeError, shown
 from raycipe.framework.extends import Source, read_chain, version_problem
 from raycipe.framework.layers import from_layer, lay, without, without_nulls
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 NOT_IN_PROFILES = ("recipe", "name", "extends", "profiles")
+CHANGE = "change"  # the origin of values that a trial sets
 
 _PROFILE = re.compile(r"[a-z0-9_]+\Z")
 
@@ -26,9 +28,13 @@ _PROFILE = re.compile(r"[a-z0-9_]+\Z")
 class Merged:
     """A recipe whose layers are laid and whose references are filled in, not yet checked.
 
-    `node` is its tree without `extends` and `profiles`; `problems` are the mistakes found so far, which `check` reports
-    with its own. A wrong reference stays in the tree as a text that holds `${`.
+    `node` is its tree without `extends` and `profiles`, `written` the same before references are filled in; `problems`
+    are the mistakes found so far, which `check` reports with its own. A wrong reference stays in the tree as a text
+    that holds `${`.
     """
+
+    node: Node
+    written: Node
 
     def __init__(self, sources: Sequence[Source], profiles: Sequence[str], overrides: Sequence[str]) -> None:
         self.path = sources[0].path
@@ -39,7 +45,7 @@ class Merged:
         self._files = _fold(sources)
         self._variants = _read_profiles(self._files, self.problems)
         self._patch = overrides_layer(overrides, self.problems)
-        self.node = self._merge(profiles)
+        self._fill()
 
     @property
     def bases(self) -> list[tuple[str, str]]:
@@ -57,19 +63,34 @@ class Merged:
     def layers(self) -> dict[str, int]:
         """The height of each layer, by the file or the origin of its nodes: a base, the recipe, profiles, overrides."""
         files = [source.path for source in reversed(self._sources)]
-        names = [*files, *(f"profile {name}" for name in self.profiles), "override"]
+        names = [*files, *(f"profile {name}" for name in self.profiles), "override", CHANGE]
         return {name: height for height, name in enumerate(names, 1)}
 
     def profile_variants(self) -> Iterator[tuple[str, Merged]]:
         """Each profile's name, and the recipe with this profile alone and the same overrides."""
         for name in self._variants:
-            variant = object.__new__(Merged)
-            variant.__dict__.update(self.__dict__, profiles=[name], problems=[])
+            variant = self._variant(profiles=[name])
             try:
-                variant.node = variant._merge([name])
+                variant._fill()
             except RecipeError as error:  # too large or too deep: nothing of it can be checked
                 variant.node, variant.problems = Node({}, self._files.at), error.problems
             yield name, variant
+
+    def changed(self, change: Callable[[Node], Node]) -> Merged:
+        """The same recipe, without its profiles' definitions, after `change` of its tree; references follow."""
+        variant = self._variant(_variants={})
+        variant.written = change(self.written)
+        variant.node = resolve(variant.written, variant.problems)
+        return variant
+
+    def _variant(self, **attributes: Any) -> Merged:
+        variant = object.__new__(Merged)
+        variant.__dict__.update(self.__dict__, problems=[], **attributes)
+        return variant
+
+    def _fill(self) -> None:
+        self.written = self._merge(self.profiles)
+        self.node = resolve(self.written, self.problems)
 
     def _merge(self, profiles: Sequence[str]) -> Node:
         tree = self._files
@@ -79,13 +100,18 @@ class Merged:
             else:
                 self.problems.append(_unknown_profile(name, list(self._variants)))
         tree = without(lay(tree, self._patch, self.problems), "extends", "profiles")
-        return resolve(without_nulls(tree), self.problems)
+        return without_nulls(tree)
 
 
 class Recipe:
-    """A checked recipe: `plain` holds every value, defaults included, and `nodes` the same with their places."""
+    """A checked recipe: `plain` holds every value, defaults included, and `nodes` the same with their places.
 
-    def __init__(self, merged: Merged, nodes: Node, recipe_hash: str) -> None:
+    `files` maps the absolute path of each file that it reads to how a hash sees it, without the machine.
+    """
+
+    def __init__(self, merged: Merged, nodes: Node, recipe_hash: str, files: Mapping[str, str]) -> None:
+        self.merged = merged
+        self.files = files
         self.path = merged.path
         self.bases = merged.bases
         self.text = merged.text
@@ -104,6 +130,10 @@ class Recipe:
 
         return OmegaConf.create(self.plain, flags={"readonly": True})
 
+    def as_written(self) -> str:
+        """Its layers laid and its references open, as the text of one file that can stand in any folder."""
+        return dump(with_files(plain(self.merged.written), self.plain, self.files))
+
     def origins(self) -> Iterator[tuple[str, str, str]]:
         """Path, value and origin of each value: `r.yaml:3:5`, `profile big (r.yaml:20:9) (over r.yaml:3:5)`."""
         for path, node in _leaves(self.nodes, ()):
@@ -118,6 +148,15 @@ def load(path: str, overrides: Sequence[str] = (), profiles: Sequence[str] = ())
     other mistakes are in `Merged.problems`.
     """
     return Merged(read_chain(path), profiles, overrides)
+
+
+def with_files(written: Any, checked: Any, files: Mapping[str, str]) -> Any:
+    """The written values, with the absolute path of each file that they name."""
+    if isinstance(written, dict) and isinstance(checked, dict):
+        return {key: with_files(child, checked.get(key), files) for key, child in written.items()}
+    if isinstance(written, list) and isinstance(checked, list) and len(written) == len(checked):
+        return [with_files(one, other, files) for one, other in zip(written, checked, strict=True)]
+    return checked if isinstance(checked, str) and checked in files else written
 
 
 def _from_profile(nodes: Node, section: str, profile: str) -> bool:

@@ -22,6 +22,7 @@ from raycipe.framework.errors import RunError
 from raycipe.framework.files import number, read_rows, to_json, write_atomic
 
 RUN_ID = re.compile(r"\d{4}-\d\d-\d\d-\d{6}-[a-z2-7]{4}")
+TRIALS = "trials"  # the folder of a sweep's or study's run that holds its trials, each a run folder
 ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
 FORMAT = 1
 LOCK_TRIES = 10
@@ -52,12 +53,17 @@ class Run:
         return str(self.path)
 
     @property
+    def parent(self) -> Run | None:
+        """The run that this one is a trial of, if it is one: a sweep or a study."""
+        return Run(self.path.parent.parent) if self.path.parent.name == TRIALS else None
+
+    @property
     def id(self) -> str:
-        return self.path.name
+        return f"{self.parent.id}/{self.path.name}" if self.parent else self.path.name
 
     @property
     def name(self) -> str:
-        return self.path.parent.name
+        return self.parent.name if self.parent else self.path.parent.name
 
     @property
     def artifacts(self) -> Path:
@@ -193,12 +199,32 @@ def create(storage: str | Path, name: str) -> Run:
                 break
             except FileExistsError:
                 continue
-        for folder in ("artifacts", "checkpoints"):
-            (path / folder).mkdir()
+        _make_folders(path)
         point_latest(home)
     except OSError as error:
         raise _unwritable(home, error) from error
     return Run(path)
+
+
+def create_trial(parent: Run, name: str) -> Run:
+    """The run folder of the trial `name` of a sweep or study; the one that is there, if an attempt made it before."""
+    path = parent.path / TRIALS / name
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        _make_folders(path)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    return Run(path)
+
+
+def trials(parent: Run) -> list[Run]:
+    """The trials of a run by name."""
+    return [Run(path.parent) for path in sorted((parent.path / TRIALS).glob("*/provenance.json"))]
+
+
+def _make_folders(path: Path) -> None:
+    for folder in ("artifacts", "checkpoints"):
+        (path / folder).mkdir(exist_ok=True)
 
 
 def point_latest(home: Path) -> None:

@@ -57,6 +57,7 @@ def launch_parser() -> argparse.ArgumentParser:
         "--profile", action="append", default=[], metavar="P", help="a profile of the recipe (repeatable)"
     )
     parser.add_argument("--check", action="store_true", help="only check; with -v print every value and its origin")
+    parser.add_argument("--sweep", action="store_true", help="run the trials of the recipe's section `sweep`")
     parser.add_argument(
         "--resume", action="store_true", help="go on with RECIPE's newest run, or with the run RECIPE names"
     )

@@ -7,26 +7,17 @@ A worker that dies takes its group with it; the group is started again from the 
 from __future__ import annotations
 
 import shutil
-import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from raycipe.framework.errors import RunError
-from raycipe.framework.training.signals import stop_file
-from raycipe.launchers.demand import demand, local_resources, refuse_if_too_large
+from raycipe.launchers.background import Background
+from raycipe.launchers.demand import demand, refuse_if_too_large
 from raycipe.launchers.progress import Follower
-from raycipe.launchers.ray_session import (
-    metadata,
-    output_to_log,
-    ray_facts,
-    ray_runs,
-    set_environment,
-    start_ray,
-    stop_ray,
-)
-from raycipe.launchers.stopping import STARTING, graceful
+from raycipe.launchers.ray_session import a_ray, metadata, ray_facts
+from raycipe.launchers.stopping import graceful
 
 Say = Callable[[str], None]
 
@@ -42,65 +33,15 @@ def run_on_ray(
 ) -> dict[str, Any]:
     """Train with Ray Train. Raises RunError for failures that a user can act on."""
     recipe = config["recipe"]
-    set_environment(insecure, dashboard)
-    with output_to_log(config["run_dir"], verbose):
-        ours = not ray_runs()
-        if ours:
-            refuse_if_too_large(recipe, local_resources(), "this machine")
-        else:
-            refuse_if_too_large_for_ray(recipe)
-        # Ray starts in the main thread: its processes die with the thread that made them.
-        preparing = Background(prepare)
-        try:
-            on_info("starting Ray ..." if ours else "using the Ray that runs in this process")
-            with graceful(config["run_dir"], on_info, STARTING):  # a Ray that is cut off leaves its address behind
-                url = start_ray(config, verbose, dashboard, on_info) if ours else None
-                preparing.wait()
-            if stop_file(config["run_dir"]).exists():
-                raise KeyboardInterrupt
-            refuse_if_too_large_for_ray(recipe)
-            if url:
-                on_info(f"dashboard: {url}")
-            on_info("starting the workers ...")
-            with graceful(config["run_dir"], on_info):
-                summary = fit_until_done(config, follower, on_info)
-            return {**summary, "ray": ray_facts(url)}
-        finally:
-            if ours:
-                stop_ray()
 
+    def fits(resources: Mapping[str, float], where: str) -> None:
+        refuse_if_too_large(recipe, resources, where)
 
-def refuse_if_too_large_for_ray(recipe: Mapping[str, Any]) -> None:
-    import ray
-
-    refuse_if_too_large(recipe, ray.cluster_resources(), "the Ray cluster")
-
-
-class Background:
-    """Work in a thread; `wait` gives its failure."""
-
-    def __init__(self, work: Callable[[], None]) -> None:
-        self.error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, args=(work,), daemon=True)
-        self._thread.start()
-
-    def _run(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except BaseException as error:  # noqa: BLE001 - raised again by `wait`
-            self.error = error
-
-    @property
-    def done(self) -> bool:
-        return not self._thread.is_alive()
-
-    def finish(self) -> None:
-        self._thread.join()
-
-    def wait(self) -> None:
-        self.finish()
-        if self.error is not None:
-            raise self.error
+    with a_ray(config, prepare, fits, on_info, insecure=insecure, verbose=verbose, dashboard=dashboard) as url:
+        on_info("starting the workers ...")
+        with graceful(config["run_dir"], on_info):
+            summary = fit_until_done(config, follower, on_info)
+        return {**summary, "ray": ray_facts(url)}
 
 
 # ---------------------------------------------------------------------------------------------- training

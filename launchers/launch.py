@@ -7,17 +7,21 @@ import shlex
 import shutil
 import time
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raycipe.framework.errors import NotStarted, Problem, RecipeError, RunError
 from raycipe.framework.tree import Place
+from raycipe.launchers.plan import plan_lines
 from raycipe.launchers.stopping import at_once, handled
 
 if TYPE_CHECKING:
     from raycipe.framework.recipe import Recipe
     from raycipe.framework.runs import Run
     from raycipe.launchers.display import Display
+
+VARYING = ("tune", "tasks")  # launchers that run variations of the recipe: they get it whole, the others its values
 
 
 def run_launch(args: argparse.Namespace) -> int:
@@ -62,24 +66,26 @@ def report_check(recipe: Recipe, args: argparse.Namespace) -> int:
     return 0
 
 
-def launcher_of(recipe: Mapping[str, Any]) -> str:
-    """The launcher that the recipe's sections ask for."""
+def launcher_of(recipe: Mapping[str, Any], sweep: bool = False) -> str:
+    """The launcher that a launch of these sections takes: the module `launchers/<name>.py`."""
+    if sweep:
+        return "tune"
+    if "study" in recipe:
+        return "tasks"
     if "task" in recipe:
         return "train"
     return "rllib" if "agent" in recipe else "tasks"
 
 
-def require_launcher(recipe: Recipe) -> None:
-    """Refuse a recipe whose launcher this version does not have."""
-    from importlib.util import find_spec
-
-    name = launcher_of(recipe.plain)
-    if find_spec(f"raycipe.launchers.{name}") is None:
-        message = f"this version has no launcher for it (launchers/{name}.py); it runs recipes with task and optimizer"
-        section = next(
-            (word for word in ("agent", "estimator", "editor", "study", "measures") if word in recipe.plain), ""
-        )
-        raise RecipeError([Problem("section", Place(recipe.path), section, message)])
+def require_sweep(recipe: Recipe) -> None:
+    """Refuse `--sweep` where there is nothing to sweep, or where it would be a sweep of studies."""
+    if "sweep" not in recipe.plain:
+        hint = "raycipe show sweep tells how to write it"
+        raise RecipeError([Problem("sweep", Place(recipe.path), "sweep", "--sweep needs the section `sweep`", hint)])
+    if "study" in recipe.plain:
+        at = recipe.nodes.value["study"].key_at
+        message = "a sweep runs a recipe many times, and a study does so itself: their trials would multiply"
+        raise RecipeError([Problem("sweep", at, "study", message, "launch it without --sweep, or with study=null")])
 
 
 def start(recipe: Recipe, args: argparse.Namespace) -> int:
@@ -88,7 +94,8 @@ def start(recipe: Recipe, args: argparse.Namespace) -> int:
     from raycipe.framework.construct import located
     from raycipe.launchers.display import Display
 
-    require_launcher(recipe)
+    if args.sweep:
+        require_sweep(recipe)
     display = Display(args.quiet)
     run = runs.create(args.storage, recipe.name)
     attempt = Attempt(recipe, run, display, args)
@@ -122,6 +129,7 @@ def facts_of(recipe: Recipe, args: argparse.Namespace) -> dict[str, Any]:
         plugins=plugin_facts(),
         is_smoke=recipe.is_smoke,
         note=args.note,
+        launcher=launcher_of(recipe.plain, args.sweep),
     )
 
 
@@ -131,6 +139,8 @@ def write_recipe(run: Run, recipe: Recipe) -> None:
 
     run.write("recipe.yaml", recipe.text)
     run.write("resolved.yaml", dump(recipe.plain))
+    if "sweep" in recipe.plain or "study" in recipe.plain:
+        run.write("written.yaml", recipe.as_written())
 
 
 def plugin_facts() -> list[dict[str, Any]]:
@@ -201,22 +211,25 @@ class Attempt:
     def launch(self, resume: bool, tracking: Any) -> dict[str, Any]:
         """The launcher's part of the result; a failure becomes its `error`."""
         from raycipe.framework import plugins
-        from raycipe.launchers import train
 
         def progress(row: dict[str, Any]) -> None:
             self.display.progress(row)
             tracking.poll()
 
-        return train.run(
-            self.recipe.plain,
-            str(self.run),
-            resume=resume,
-            roots=plugins.roots(),
-            progress=progress,
-            on_info=self.display.say,
-            prepare=self.prepare,
-            verbose=self.args.verbose,
-            dashboard=self.args.dashboard,
+        name = launcher_of(self.recipe.plain, self.args.sweep)
+        launcher: Any = import_module(f"raycipe.launchers.{name}")
+        return dict(
+            launcher.run(
+                self.recipe if name in VARYING else self.recipe.plain,
+                str(self.run),
+                resume=resume,
+                roots=plugins.roots(),
+                progress=progress,
+                on_info=self.display.say,
+                prepare=self.prepare,
+                verbose=self.args.verbose,
+                dashboard=self.args.dashboard,
+            )
         )
 
     def prepare(self) -> None:
@@ -225,7 +238,8 @@ class Attempt:
         from raycipe.framework.provenance import gpus
 
         made = construct(self.recipe.nodes.value, self.recipe.plain)
-        self.facts["data"] = [{"component": self.recipe.plain["data"]["type"], **made.fingerprint}]
+        if made.fingerprint:
+            self.facts["data"] = [{"component": self.recipe.plain["data"]["type"], **made.fingerprint}]
         self.facts["gpus"] = gpus()
         self.begin()
         self.display.plan(
@@ -241,7 +255,7 @@ class Attempt:
             begin_attempt(self.run, self.resumed_from)
 
     def resume_command(self) -> str:
-        words = ["launch", "--resume", str(self.run)]
+        words = ["launch", "--resume", str(self.run), *(["--sweep"] if self.args.sweep else [])]
         for folder in self.args.components:
             words += ["--components", folder]
         if self.args.data_root:
@@ -265,26 +279,3 @@ class Attempt:
         step = f" (step {error['step']})" if error.get("step") is not None and not told else ""
         self.display.line(f"error: {where}{error['message']}{step}", "red")
         self.display.labelled("log     ", f"{self.run}/log.txt")
-
-
-def plan_lines(recipe: Mapping[str, Any], made: Any, run: str) -> dict[str, str]:
-    """What, where and how long, for people."""
-    names = [f"{section} {recipe[section]['type']}" for section in ("data", "model", "optimizer") if section in recipe]
-    train = recipe.get("train") or {}
-    unit = "steps" if train.get("steps") else "epochs"
-    length = f"{train.get(unit)} {unit if train.get(unit) != 1 else unit[:-1]}"
-    examples = ", ".join(f"{count:,} {name}" for name, count in made.examples.items())
-    resources = recipe.get("resources") or {}
-    workers = resources.get("num_workers", 1)
-    count = f"{workers[0]} to {workers[1]}" if isinstance(workers, list) else workers
-    where = "in this process" if workers == 0 else f"{count} Ray Train worker{'s' * (workers != 1)} on this machine"
-    gpus = resources.get("gpus_per_worker") or 0
-    lines = {
-        "what": f"{recipe['task']['type']}: {', '.join(names)}",
-        "model": f"{made.parameters:,} parameters" if made.parameters is not None else "",
-        "data": f"{examples} examples" + (f"; {made.facts['note']}" if "note" in made.facts else ""),
-        "length": f"{length}, batches of {train.get('batch_size')}",
-        "where": f"{where}{f', {gpus:g} GPU each' if gpus and workers else ''}",
-        "run": run,
-    }
-    return {name: text for name, text in lines.items() if text}

@@ -39,6 +39,58 @@ def set_environment(insecure: bool, dashboard: bool) -> None:
         os.environ.setdefault("RAY_TRAIN_ENABLE_STATE_TRACKING", "1")
 
 
+@contextmanager
+def a_ray(
+    config: Mapping[str, Any],
+    prepare: Callable[[], None],
+    fits: Callable[[Mapping[str, float], str], None],
+    on_info: Say,
+    *,
+    insecure: bool,
+    verbose: bool,
+    dashboard: bool,
+) -> Iterator[str | None]:
+    """A Ray while the body runs: the one of this process, or one of our own; gives its dashboard's address.
+
+    `fits` gets resources and the name of what has them, and raises if the recipe asks for more: it is asked before Ray
+    starts and again when it runs. `prepare` runs while Ray starts. `config` is what `start_ray` takes.
+    """
+    from raycipe.framework.training.signals import stop_file
+    from raycipe.launchers.background import Background
+    from raycipe.launchers.demand import local_resources
+    from raycipe.launchers.stopping import STARTING, graceful
+
+    set_environment(insecure, dashboard)
+    with output_to_log(config["run_dir"], verbose):
+        ours = not ray_runs()
+        if ours:
+            fits(local_resources(), "this machine")
+        else:
+            fits(_cluster_resources(), "the Ray cluster")
+        # Ray starts in the main thread: its processes die with the thread that made them.
+        preparing = Background(prepare)
+        try:
+            on_info("starting Ray ..." if ours else "using the Ray that runs in this process")
+            with graceful(config["run_dir"], on_info, STARTING):  # a Ray that is cut off leaves its address behind
+                url = start_ray(config, verbose, dashboard, on_info) if ours else None
+                preparing.wait()
+            if stop_file(config["run_dir"]).exists():
+                raise KeyboardInterrupt
+            fits(_cluster_resources(), "the Ray cluster")
+            if url:
+                on_info(f"dashboard: {url}")
+            yield url
+        finally:
+            if ours:
+                stop_ray()
+
+
+def _cluster_resources() -> dict[str, float]:
+    import ray
+
+    return dict(ray.cluster_resources())
+
+
 def ray_runs() -> bool:
     """Whether this process is connected to a Ray that somebody else started (a notebook, a test, a Ray job)."""
     ray = sys.modules.get("ray")

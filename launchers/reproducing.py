@@ -8,7 +8,7 @@ from raycipe.framework.errors import RunError
 from raycipe.framework.results.reproduce import compare_runs
 from raycipe.framework.runs import find, find_all
 from raycipe.launchers.launch import start
-from raycipe.launchers.resuming import recipe_of
+from raycipe.launchers.resuming import is_sweep, recipe_of
 
 SHOWN = 10
 
@@ -24,10 +24,12 @@ def reproduce(args: argparse.Namespace) -> int:
         raise RunError("run", f"{first}: is not done but {first.status()}", f"launch --resume {first}")
     args.overrides, args.profile, args.data_root = [], [], None
     args.command = ["raycipe", "reproduce", args.run]
+    args.sweep = is_sweep(first)
     args.note, args.verbose, args.dashboard = f"reproduces {first.name}/{first.id}", False, False
-    before = {run.id for run in find_all(args.storage, first.name)}
-    code = start(recipe_of(first, args), args)
-    second = next(run for run in find_all(args.storage, first.name) if run.id not in before)
+    recipe = recipe_of(first, args)
+    before = {run.id for run in find_all(args.storage, recipe.name)}
+    code = start(recipe, args)
+    second = next(run for run in find_all(args.storage, recipe.name) if run.id not in before)
     if code not in (0, 3):
         return code
     verdict = compare_runs(first, second, args.tolerance)

@@ -29,6 +29,7 @@ def resume(args: argparse.Namespace) -> int:
     else:
         run = find(args.recipe, args.storage)
         recipe = recipe_of(run, args)
+    args.sweep = is_sweep(run)
     refuse_changes(run, recipe.plain)
     if run.status() == "done" and not lengthened(run, recipe.plain):
         raise RunError("run", f"{run}: is done", "to train on, raise train.epochs or train.steps in the same command")
@@ -42,10 +43,16 @@ def resume(args: argparse.Namespace) -> int:
         return Attempt(recipe, run, display, args).go(resume=True)
 
 
+def is_sweep(run: Run) -> bool:
+    return run.read("provenance.json").get("launcher") == "tune"
+
+
 def recipe_of(run: Run, args: argparse.Namespace) -> Any:
     """The run's own resolved recipe, with the command's overrides over it."""
     require_components(run)
-    recipe = checked(str(run.path / "resolved.yaml"), args.overrides, args.profile, args.data_root or str(Path.cwd()))
+    written = run.path / "written.yaml"  # a sweep's and a study's: the references in it are still open
+    source = written if written.exists() else run.path / "resolved.yaml"
+    recipe = checked(str(source), args.overrides, args.profile, args.data_root or str(Path.cwd()))
     recipe.is_smoke = bool(run.read("provenance.json").get("smoke"))  # its profile is part of the resolved values
     return recipe
 

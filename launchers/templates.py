@@ -397,12 +397,13 @@ def recipe(name: str, schema: str) -> str:
 
 def _contract(kind: str) -> tuple[str, dict[str, str]]:
     """The base class of a kind and its abstract methods with their help; read as text, as importing it costs torch."""
-    tree = ast.parse(Path(catalogue.FOLDER, "contracts.py").read_text(encoding="utf-8"))
-    kinds = next(node for node in tree.body if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "KINDS")
+    folder = Path(catalogue.FOLDER, "contracts")
+    body = [node for path in sorted(folder.glob("*.py")) for node in ast.parse(path.read_text(encoding="utf-8")).body]
+    kinds = next(node for node in body if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "KINDS")
     assert isinstance(kinds.value, ast.Dict)
     pairs = zip(kinds.value.keys, kinds.value.values, strict=True)
     names = {ast.literal_eval(key): ast.unparse(value) for key, value in pairs if key}
-    cls = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == names[kind])
+    cls = next(node for node in body if isinstance(node, ast.ClassDef) and node.name == names[kind])
     methods = [node for node in cls.body if isinstance(node, ast.FunctionDef)]
     abstract = [node for node in methods if "abstractmethod" in map(ast.unparse, node.decorator_list)]
     return cls.name, {node.name: (ast.get_docstring(node) or "").partition("\n")[0] for node in abstract}

@@ -221,9 +221,3 @@ def test_a_missing_data_file_exits_with_2(recipe: Path, capfd: pytest.CaptureFix
     recipe.write_text(RECIPE.replace("data: digits", "data: {type: csv, path: gone.csv, target: y}"))
     assert cli.launch(["toy.yaml"]) == 2
     assert "no such file" in capfd.readouterr().err
-
-
-def test_a_recipe_for_an_absent_launcher_is_refused_in_words(recipe: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    recipe.write_text("recipe: 1\nname: m\ndata: digits\nmodel: mlp\nmeasures: [parameter_count]\n")
-    assert cli.launch(["toy.yaml"]) == 2
-    assert "launcher" in capfd.readouterr().err

@@ -147,7 +147,7 @@ def test_a_second_signal_ends_at_once_and_the_older_checkpoint_stays(run_dir: Pa
 def test_a_demand_beyond_the_machine_is_refused_before_anything_starts(
     run_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "ray_runs", lambda: False)  # other tests share a Ray in this process
+    monkeypatch.setattr(ray_session, "ray_runs", lambda: False)  # other tests share a Ray in this process
     has = demand.local_resources()["CPU"]
     many = int(has) + 3
     with pytest.raises(NotStarted) as caught:

@@ -1,0 +1,127 @@
+"""Measures, editors and studies: what looks at, changes or repeats what was trained."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from raycipe.framework.contracts.component import Component
+from raycipe.framework.contracts.reinforcement import Env, Policy
+from raycipe.framework.contracts.training import Task
+from raycipe.framework.splits import Batch, Split
+
+
+@dataclass
+class Measured:
+    """What a measure, an editor or a study found. Keys of `values` are names without a group, e.g. `ece`.
+
+    `figures` draw lazily: each returns a `matplotlib.figure.Figure`; `tables` are lists of rows with equal keys.
+    """
+
+    values: dict[str, float] = field(default_factory=dict)
+    figures: dict[str, Callable[[], Any]] = field(default_factory=dict)
+    tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    text: dict[str, str] = field(default_factory=dict)
+
+
+class Skipped(Exception):
+    """Raised by a measure that can't say anything here; the run records the reason and goes on."""
+
+
+@dataclass
+class Trained:
+    """A trained model (or estimator, or agent) and everything around it. What is missing is None or empty."""
+
+    recipe: Mapping[str, Any]  # resolved
+    splits: Mapping[str, Split] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    model: nn.Module | None = None  # consensus weights, eval mode
+    initial_model: Callable[[], nn.Module] | None = None  # rebuilds the untrained model
+    task: Task | None = None
+    estimator: Any = None
+    agent: Policy | None = None
+    env: Env | None = None
+    checkpoints: Sequence[tuple[int, Callable[[], nn.Module]]] = ()  # (step, loads the model), oldest first
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    seed: int = 0
+    cache: dict[Any, Any] = field(default_factory=dict)  # shared by the measures of one run
+    fan_out: Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]] = map
+
+    def generator(self, name: str) -> torch.Generator:
+        """A fresh random stream for the use `name`, equal in every run with the same seed."""
+        from raycipe.framework.streams import torch_generator
+
+        return torch_generator(self.seed, name)
+
+    def batches(self, split: str, batch_size: int = 1024) -> Iterator[Batch]:
+        """The split in id order on `device`, with `id`; the last batch is short. Skipped if there is no such split."""
+        from raycipe.framework.training.feed import in_order
+
+        if split not in self.splits:
+            raise Skipped(f"the data has no `{split}` split")
+        return in_order(self.splits[split], batch_size, self.device)
+
+
+class Measure(Component, ABC):
+    """A trained model or a run, plus data → numbers, curves, a picture.
+
+    `needs` names the fields of `Trained` that must be there; otherwise the measure is skipped with the reason.
+    Values are reported as `measure/<type>/<name>`; `reports` lists the names (empty leaves them open).
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("model",)
+    reports: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def measure(self, trained: Trained) -> Measured: ...
+
+
+class Forget(Component, ABC):
+    """A request to an editor: which training examples change, and how."""
+
+    @abstractmethod
+    def select(self, trained: Trained) -> Tensor:
+        """Ids (int64, sorted, unique) of the training examples concerned."""
+
+
+class Editor(Component, ABC):
+    """A trained model (or a sample) and a request → the edited one and the evidence."""
+
+    needs: ClassVar[tuple[str, ...]] = ("model", "task", "splits")
+
+    @abstractmethod
+    def edit(self, trained: Trained) -> tuple[nn.Module, Measured]:
+        """The edited model (the given one stays as it is) and what was measured meanwhile."""
+
+
+class InverseHVP(Component, ABC):
+    """Solves H v = g for a curvature operator H given by its matrix-vector product."""
+
+    @abstractmethod
+    def solve(self, product: Callable[[Tensor], Tensor], g: Tensor) -> tuple[Tensor, dict[str, float]]:
+        """(v, diagnostics such as `residual` and `products`); tensors are flat."""
+
+
+class Subspace(Component, ABC):
+    """Which parameters an editor may move."""
+
+    @abstractmethod
+    def select(self, trained: Trained) -> dict[str, Tensor]:
+        """Parameter name → boolean mask in the parameter's shape."""
+
+
+class Study(Component, ABC):
+    """Many variations of one recipe → one finding. `run(change)` runs the recipe with dotted-path changes and returns
+    its final metrics; runs fan out, are recorded as they end, and are skipped on resume."""
+
+    @abstractmethod
+    def changes(self, recipe: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The variations, each a map from dotted path to value; known before anything runs."""
+
+    @abstractmethod
+    def conclude(self, changes: Sequence[dict[str, Any]], results: Sequence[Mapping[str, Any]]) -> Measured: ...

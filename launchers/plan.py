@@ -1,0 +1,45 @@
+"""What a launch prints before it starts: what, where and how long."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+SECTIONS = ("data", "model", "optimizer", "env", "agent", "estimator", "editor", "study")
+
+
+def plan_lines(recipe: Mapping[str, Any], made: Any, run: str) -> dict[str, str]:
+    """What, where and how long, for people."""
+    names = [f"{section} {recipe[section]['type']}" for section in SECTIONS if section in recipe]
+    examples = ", ".join(f"{count:,} {name}" for name, count in made.examples.items())
+    lines = {
+        "what": f"{recipe['task']['type']}: {', '.join(names)}" if "task" in recipe else ", ".join(names),
+        "model": f"{made.parameters:,} parameters" if made.parameters is not None else "",
+        "data": f"{examples} examples" + (f"; {made.facts['note']}" if "note" in made.facts else "")
+        if examples
+        else "",
+        "length": _length(recipe.get("train") or {}),
+        "where": _where(recipe.get("resources") or {}) if "task" in recipe else "",
+        "run": run,
+    }
+    return {name: text for name, text in lines.items() if text}
+
+
+def _length(train: Mapping[str, Any]) -> str:
+    for unit in ("steps", "epochs", "env_steps", "iterations"):
+        if count := train.get(unit):
+            words = unit.replace("env_steps", "environment steps")
+            batches = f", batches of {train['batch_size']}" if "batch_size" in train else ""
+            return f"{count:,} {words if count != 1 else words[:-1]}{batches}"
+    return ""
+
+
+def _where(resources: Mapping[str, Any]) -> str:
+    workers = resources.get("num_workers", 1)
+    if workers == 0:
+        return "in this process"
+    count = f"{workers[0]} to {workers[1]}" if isinstance(workers, list) else workers
+    gpus = resources.get("gpus_per_worker") or 0
+    each = f", {gpus:g} GPU each" if gpus else ""
+    return f"{count} Ray Train worker{'s' * (workers != 1)} on this machine{each}"
