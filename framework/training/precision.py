@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -14,26 +15,46 @@ from raycipe.framework.comm import Comm
 from raycipe.framework.errors import RunError
 from raycipe.framework.training.exchange import NOTHING, Exchange
 
+WARN, ERROR = 1, 2  # modes of torch.set_deterministic_debug_mode; 0 is off
+COMPILER = "TORCHINDUCTOR_DETERMINISTIC"
+
 
 @contextmanager
 def machine(threads: int, deterministic: bool, device: torch.device) -> Iterator[None]:
     """Inside, torch computes with `threads` threads, and repeats its bits if `deterministic`."""
     before = (
         torch.get_num_threads(),
-        torch.are_deterministic_algorithms_enabled(),
+        torch.get_deterministic_debug_mode(),
         torch.backends.cudnn.benchmark,
     )
+    compiler = os.environ.get(COMPILER)
     torch.set_num_threads(threads)  # results depend on it: the same number with and without Ray
     if deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS starts
-        torch.use_deterministic_algorithms(True)
+        _set_deterministic(ERROR)
         torch.backends.cudnn.benchmark = False
     try:
         yield
     finally:
         torch.set_num_threads(before[0])
-        torch.use_deterministic_algorithms(before[1])
+        _set_deterministic(before[1])
         torch.backends.cudnn.benchmark = before[2]
+        if compiler is None:
+            os.environ.pop(COMPILER, None)
+        else:
+            os.environ[COMPILER] = compiler
+
+
+def _set_deterministic(mode: int) -> None:
+    """As `torch.use_deterministic_algorithms`, which imports torch's compiler (more than a second) to tell it, too.
+
+    A compiler that is imported later reads the variable.
+    """
+    if "torch._inductor" in sys.modules:
+        torch.use_deterministic_algorithms(mode > 0, warn_only=mode == WARN)
+    else:
+        torch.set_deterministic_debug_mode(mode)
+        os.environ[COMPILER] = "1" if mode else "0"
 
 
 def threads_of(recipe: Any) -> int:
