@@ -175,13 +175,15 @@ class Resources(TypedDict, total=False):
 
     Args:
         num_workers: training processes; 0 trains in the launching process, [min, max] lets their number vary
-        cpus_per_worker: CPUs per worker, fractions allowed
+        cpus_per_worker: CPUs per worker, env runner or learner, fractions allowed
         gpus_per_worker: GPUs per worker, fractions allowed
         memory_per_worker: memory per worker, e.g. "8GB" (null: not asked for)
-        num_learners: learner processes of an agent
+        num_env_runners: processes that play an agent's training episodes; 0 plays them in the launching process
+        num_learners: learner processes of an agent; 0 learns in the launching process
+        gpus_per_learner: GPUs per learner of an agent, fractions allowed
         placement: workers close together, or spread over the nodes
-        max_failures: restarts after a worker or node is lost
-        custom: amounts of a cluster's own resources, by name, per worker
+        max_failures: restarts after a worker, env runner, learner or node is lost
+        custom: amounts of a cluster's own resources, by name, per worker or env runner
     """
 
     num_workers: Annotated[Workers | Annotated[list[Annotated[int, Range(ge=1, le=10**4)]], Length(2, 2)], Default(1)]
@@ -190,7 +192,9 @@ class Resources(TypedDict, total=False):
     memory_per_worker: Annotated[
         Annotated[str, Pattern("^[0-9]+(\\.[0-9]+)?(MB|GB|TB)$", 'a size such as "8GB"')] | None, Default(None)
     ]
+    num_env_runners: Annotated[Workers, Default(0)]
     num_learners: Annotated[Workers, Default(0)]
+    gpus_per_learner: Annotated[NonNegative, Default(0)]
     placement: Annotated[Literal["pack", "spread"], Default("pack")]
     max_failures: Annotated[Whole, Default(2)]
     custom: Annotated[dict[str, NonNegative], Default({})]

@@ -17,7 +17,7 @@ NEEDS = {  # section -> what it needs: of each group at least one
     "train": (("task", "agent"),),
     "agent": (("env",),),
     "env": (("agent",),),
-    "model": (("data",),),
+    "model": (("data", "env"),),
     "estimator": (("data",),),
     "editor": (("model", "start"),),
 }
@@ -43,6 +43,7 @@ def check_training(root: Node, walk: Walk) -> None:
     _length(root, walk)
     _batch(root, walk)
     _workers(root, walk)
+    _processes(root, walk)
     _parallel(root, walk)
     _averaged(root, walk)
     _watched(root, walk)
@@ -134,6 +135,30 @@ def _workers(root: Node, walk: Walk) -> None:
     if isinstance(workers.value, list) and workers.value[0].value > workers.value[1].value:
         message = f"[min, max] with min {workers.value[0].value} above max {workers.value[1].value}"
         walk.problems.append(Problem("section", workers.at, "resources.num_workers", message))
+
+
+OF_AGENTS = ("num_env_runners", "num_learners", "gpus_per_learner")
+NOT_OF_AGENTS = {  # key of resources -> what an agent has instead
+    "num_workers": "an agent's processes are `num_env_runners` and `num_learners`",
+    "gpus_per_worker": "an agent's GPUs are `gpus_per_learner`: env runners work on CPUs",
+    "memory_per_worker": "RLlib can't reserve memory",
+    "placement": "RLlib places its processes itself",
+}
+
+
+def _processes(root: Node, walk: Walk) -> None:
+    """An agent has env runners and learners, everything else has workers."""
+    resources = _map(root, "resources")
+    if resources is None:
+        return
+    for key, node in resources.items():
+        written = not node.origin.startswith("default")
+        path = f"resources.{key}"
+        if written and "agent" in root.value and key in NOT_OF_AGENTS:
+            message = "has no meaning for an agent"
+            walk.problems.append(Problem("section", node.key_at, path, message, NOT_OF_AGENTS[key]))
+        elif written and "agent" not in root.value and key in OF_AGENTS:
+            walk.problems.append(Problem("section", node.key_at, path, "belongs to the training of an agent"))
 
 
 def _parallel(root: Node, walk: Walk) -> None:

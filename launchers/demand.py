@@ -53,3 +53,23 @@ def refuse_if_too_large(recipe: Mapping[str, Any], there: Mapping[str, float], w
                 f"{hint} (0 workers train in the launching process, without Ray)",
                 "resources",
             )
+
+
+def refuse_agents_demand(recipe: Mapping[str, Any], there: Mapping[str, float], where: str) -> None:
+    """The same for an agent: its env runners and learners together."""
+    resources = recipe.get("resources") or {}
+    runners, learners = int(resources.get("num_env_runners", 0)), int(resources.get("num_learners", 0))
+    cpus, gpus = float(resources.get("cpus_per_worker", 1)), float(resources.get("gpus_per_learner") or 0)
+    asked = {"CPU": (runners + learners) * cpus, "GPU": max(1, learners) * gpus}
+    for name, amount in (resources.get("custom") or {}).items():
+        asked[name] = runners * float(amount)
+    known = {**there, **({} if where == "this machine" else dict.fromkeys(asked.keys() - there.keys(), 0.0))}
+    for name, amount in asked.items():
+        if amount and name in known and amount > known[name] + 1e-9:
+            unit = WORDS.get(name, ("custom", name))[1]
+            raise NotStarted(
+                "resources",
+                f"{runners} env runners and {learners} learners ask for {amount:g} {unit}; {where} has {known[name]:g}",
+                "lower resources.num_env_runners or num_learners: 0 of each works in the launching process",
+                "resources",
+            )

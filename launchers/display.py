@@ -191,7 +191,7 @@ def bar_line(row: Mapping[str, Any], latest: Mapping[str, float], width: int) ->
 
 
 def rate(row: Mapping[str, Any]) -> str:
-    return f"{row['examples_per_s']:,.0f} examples/s" if row.get("examples_per_s") else ""
+    return f"{row['examples_per_s']:,.0f} {row.get('unit', 'examples')}/s" if row.get("examples_per_s") else ""
 
 
 def time_left(row: Mapping[str, Any]) -> str:
@@ -199,7 +199,7 @@ def time_left(row: Mapping[str, Any]) -> str:
 
 
 def shown_metrics(latest: Mapping[str, float]) -> list[str]:
-    order = sorted(latest, key=lambda name: (name.partition("/")[0] not in ("train", "val"), name))
+    order = sorted(latest, key=lambda name: (name.partition("/")[0] not in ("train", "val", "rl"), name))
     return [f"{name} {latest[name]:.4g}" for name in order if not name.startswith(("time/", "comm/"))][:SHOWN_METRICS]
 
 

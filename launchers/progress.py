@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from collections import deque
@@ -58,9 +59,11 @@ class Follower:
         while len(self.points) > 2 and now - self.points[0][0] > RATE_OVER_S:
             self.points.popleft()
         row = {"step": step, "total_steps": news["total_steps"], "epoch": news["epoch"]}
+        row["unit"] = news.get("unit", "examples")
         then, first, seen = self.points[0] if self.points else (now, step, examples)
-        if now - then >= RATE_FROM_S and first < step < news["total_steps"]:
+        if now - then >= RATE_FROM_S and first < step < (news["total_steps"] or math.inf):
             row["examples_per_s"] = (examples - seen) / (now - then)
+        if "examples_per_s" in row and news["total_steps"]:
             row["eta_s"] = (news["total_steps"] - step) * (now - then) / (step - first)
         return row
 

@@ -46,8 +46,8 @@ def run(
     """
     from raycipe.launchers.progress import Follower
 
-    _clear_signals(run_dir)
-    outcome = _empty_outcome()
+    clear_signals(run_dir)
+    outcome = empty_outcome()
     follower = Follower(run_dir, progress, on_info)
     try:
         config = {
@@ -77,13 +77,13 @@ def run(
     except Exception as error:  # noqa: BLE001 - whatever failed: the run folder must tell it
         outcome.update(status="failed", error=describe(error, run_dir))
     follower.last()
-    _clear_signals(run_dir)
+    clear_signals(run_dir)
     if outcome["status"] != "done":
-        _fill_from_folder(outcome, run_dir)
+        fill_from_folder(outcome, run_dir)
     return outcome
 
 
-def _clear_signals(run_dir: str) -> None:
+def clear_signals(run_dir: str) -> None:
     """Files that mean something only while the run is alive."""
     for file in (stop_file(run_dir), progress_file(run_dir)):
         file.unlink(missing_ok=True)
@@ -95,7 +95,7 @@ def left_by_component(error: SystemExit) -> RunError:
     )
 
 
-def _empty_outcome() -> dict[str, Any]:
+def empty_outcome() -> dict[str, Any]:
     return {
         "status": "done",
         "stopped": None,
@@ -154,7 +154,7 @@ def _last_frame(error: BaseException) -> str:
     return f"\n    in {frames[-1].filename}:{frames[-1].lineno}, {frames[-1].name}" if frames else ""
 
 
-def _fill_from_folder(outcome: dict[str, Any], run_dir: str) -> None:
+def fill_from_folder(outcome: dict[str, Any], run_dir: str) -> None:
     """What an interrupted or failed run left behind."""
     from raycipe.framework.comm import LocalComm
     from raycipe.framework.files import read_rows

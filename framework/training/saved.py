@@ -1,6 +1,8 @@
 """Committed checkpoints: what one holds, and whether it is whole.
 
-Nothing in a checkpoint can run code: it is read by safetensors and by `torch.load(weights_only=True)` alone.
+Nothing in a checkpoint can run code: it is read by safetensors and by `torch.load(weights_only=True)` alone. The one
+exception is the folder `rllib/` of an agent's checkpoint: RLlib's own files are pickles, and only a resume of the same
+run opens them.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from torch import Tensor
 from raycipe.framework.files import sha256_file
 
 FORMAT = 1
+OF_RLLIB = "rllib/"
 
 
 @dataclass
@@ -100,6 +103,8 @@ def _fault(path: Path, name: str, entry: Mapping[str, Any]) -> str | None:
             return f"{name} differs from its manifest"
     except OSError as error:
         return f"{name} can't be read: {error.strerror}"
+    if name.startswith(OF_RLLIB):
+        return None
     return None if _opens(file) else f"{name} is not a Raycipe checkpoint file; nothing in it was run"
 
 

@@ -1,0 +1,1 @@
+"""agents: one file per component."""

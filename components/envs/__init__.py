@@ -1,0 +1,1 @@
+"""envs: one file per component."""
