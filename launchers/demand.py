@@ -13,6 +13,7 @@ WORDS = {
     "GPU": ("gpus_per_worker", "GPUs"),
     "memory": ("memory_per_worker", "GB of memory"),
 }
+THIS_MACHINE = "this machine"
 SIZES = {"MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
@@ -30,19 +31,43 @@ def demand(recipe: Mapping[str, Any]) -> tuple[int, dict[str, float]]:
 
 
 def local_resources() -> dict[str, float]:
-    """What Ray will find on this machine, as far as that is known before it starts."""
-    return {"CPU": float(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)}
+    """What Ray will find on this machine at most, as far as that is known before it starts.
+
+    Of the memory Ray takes its own part, so that it may still refuse what fits here.
+    """
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    found = {"CPU": float(cpus)}
+    if "SC_PHYS_PAGES" in os.sysconf_names:
+        found["memory"] = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return found
+
+
+def local_gpus() -> float:
+    """The GPUs that torch sees here; CUDA is not initialised."""
+    import torch
+
+    return float(torch.cuda.device_count())
+
+
+def _known(asked: Mapping[str, float], there: Mapping[str, float], where: str) -> Mapping[str, float]:
+    """`there`, completed by what it is silent about: a Ray that runs has told everything, this machine nearly so.
+
+    GPUs are looked for only if they are asked for, since that imports torch.
+    """
+    if where != THIS_MACHINE:
+        return {**dict.fromkeys(asked, 0.0), **there}
+    return {**there, "GPU": local_gpus()} if asked.get("GPU") else there
 
 
 def refuse_if_too_large(recipe: Mapping[str, Any], there: Mapping[str, float], where: str) -> None:
-    """Raise NotStarted at once instead of waiting for ever; resources that `there` does not speak of are left alone."""
+    """Raise NotStarted at once instead of waiting for ever; what is not known is left alone."""
     workers, each = demand(recipe)
-    known = {**there, **({} if where == "this machine" else dict.fromkeys(each.keys() - there.keys(), 0.0))}
+    known = _known(each, there, where)
     for name, amount in each.items():
         if name in known and workers * amount > known[name] + 1e-9:
             key, unit = WORDS.get(name, ("custom", name))
             scale = 1e9 if name == "memory" else 1
-            one, total, has = (f"{value / scale:.4g}" for value in (amount, workers * amount, known[name]))
+            one, total, has = (_written(value / scale) for value in (amount, workers * amount, known[name]))
             most = int(known[name] // amount)
             hint = f"set resources.num_workers={most}" if most else f"lower resources.{key}"
             each_one = unit.removesuffix("s") if amount == 1 else unit
@@ -55,6 +80,10 @@ def refuse_if_too_large(recipe: Mapping[str, Any], there: Mapping[str, float], w
             )
 
 
+def _written(amount: float) -> str:
+    return f"{amount:,.0f}" if amount >= 1000 else f"{amount:.4g}"
+
+
 def refuse_agents_demand(recipe: Mapping[str, Any], there: Mapping[str, float], where: str) -> None:
     """The same for an agent: its env runners and learners together."""
     resources = recipe.get("resources") or {}
@@ -63,7 +92,7 @@ def refuse_agents_demand(recipe: Mapping[str, Any], there: Mapping[str, float], 
     asked = {"CPU": (runners + learners) * cpus, "GPU": max(1, learners) * gpus}
     for name, amount in (resources.get("custom") or {}).items():
         asked[name] = runners * float(amount)
-    known = {**there, **({} if where == "this machine" else dict.fromkeys(asked.keys() - there.keys(), 0.0))}
+    known = _known(asked, there, where)
     for name, amount in asked.items():
         if amount and name in known and amount > known[name] + 1e-9:
             unit = WORDS.get(name, ("custom", name))[1]

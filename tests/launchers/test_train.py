@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from raycipe.framework import plugins
 from raycipe.framework.errors import NotStarted, RecipeError, RunError
@@ -157,6 +158,35 @@ def test_a_demand_beyond_the_machine_is_refused_before_anything_starts(
         f"{many} workers with 1 CPU each ask for {many}; this machine has {has:g}\n"
         f"    set resources.num_workers={int(has)} (0 workers train in the launching process, without Ray)"
     )
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (
+            {"memory_per_worker": "500TB"},
+            "2 workers with 500,000 GB of memory each ask for 1,000,000; this machine has ",
+        ),
+        ({"gpus_per_worker": 2}, "2 workers with 2 GPUs each ask for 4; this machine has 1"),
+    ],
+)
+def test_memory_and_gpus_that_are_not_there_are_refused_before_ray_starts(
+    asked: dict[str, Any], message: str, run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray_session, "ray_runs", lambda: False)
+    monkeypatch.setattr(ray_session, "start_ray", lambda *words: pytest.fail("Ray was started"))
+    monkeypatch.setattr(demand, "local_gpus", lambda: 1.0)
+    plain = recipe(2)
+    plain["resources"] = {"num_workers": 2, "cpus_per_worker": 0.5, **asked}
+    with pytest.raises(NotStarted, match="lower resources|num_workers") as caught:
+        launch(plain, run_dir)
+    assert str(caught.value).startswith(message)
+
+
+def test_this_machine_has_the_gpus_of_torch_and_its_memory() -> None:
+    assert demand.local_gpus() == torch.cuda.device_count()
+    assert 1e8 < demand.local_resources()["memory"] < 1e15
+    demand.refuse_if_too_large({"resources": {"num_workers": 1, "custom": {"fpga": 1}}}, {"CPU": 1.0}, "this machine")
 
 
 def test_every_resource_is_compared_with_what_the_cluster_has() -> None:
