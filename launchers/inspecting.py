@@ -117,37 +117,9 @@ def run_report(args: argparse.Namespace) -> int:
 
 
 def run_compare(args: argparse.Namespace) -> int:
-    from rich.console import Console
-    from rich.table import Table
+    from raycipe.launchers.comparing import run_compare as compare
 
-    from raycipe.framework.errors import RunError
-    from raycipe.framework.results.compare import compare, labels, leading, write_page
-    from raycipe.framework.results.report import short
-    from raycipe.framework.runs import find
-
-    comparison = compare([find(text, args.storage) for text in args.runs])
-    console = Console(soft_wrap=False)
-    table = Table("", *labels(comparison.runs), box=None, header_style="bold")
-    for path, row in comparison.settings.items():
-        table.add_row(f"[dim]{path}[/dim]", *row)
-    if comparison.settings and comparison.metrics:
-        table.add_section()
-    for metric, values in comparison.metrics.items():
-        best = leading(metric, values)
-        cells = [
-            f"[green]{short(value)}[/green]" if index == best else short(value) for index, value in enumerate(values)
-        ]
-        table.add_row(metric, *cells)
-    console.print(table)
-    page = Path(args.out or Path(args.storage) / "compare.html").absolute()
-    try:
-        write_page(comparison, page)
-    except OSError as error:
-        raise RunError(
-            "storage", f"{page}: can't write there: {error.strerror}", "choose another with --out"
-        ) from error
-    print(page)
-    return 0
+    return compare(args)
 
 
 def run_diff(args: argparse.Namespace) -> int:
