@@ -69,17 +69,26 @@ def _construct(nodes: Mapping[str, Node], recipe: Mapping[str, Any]) -> Construc
     if not problems:
         model = _attempt(problems, nodes.get("model"), "models", "model", facts=facts, meta=True)
     task = _attempt(problems, nodes.get("task"), "tasks", "task", facts=facts)
-    _attempt(problems, nodes.get("optimizer"), "optimizers", "optimizer", given=_parameters(model))
-    for section in ("agent", "estimator", "editor", "study"):
-        _attempt(problems, nodes.get(section), SECTION_KINDS[section], section, facts=facts)
+    optimizer = _attempt(problems, nodes.get("optimizer"), "optimizers", "optimizer", given=_parameters(model))
+    sections = {
+        section: _attempt(problems, nodes.get(section), SECTION_KINDS[section], section, facts=facts)
+        for section in ("agent", "estimator", "editor", "study")
+    }
     measures = nodes["measures"].value if "measures" in nodes else None
     for index, node in enumerate(measures or []):
         _attempt(problems, node, "measures", f"measures.{index}", facts=facts)
     if problems:
         raise RecipeError(problems)
     if task is not None and splits:
+        from raycipe.framework.training.build import check_players
+
+        check_players(optimizer, task.saddle)
         task.check(facts, splits)
         check_training(recipe, splits, task)
+    if env is not None and sections["agent"] is not None:
+        from raycipe.framework.environments import check_agent
+
+        check_agent(env, sections["agent"], recipe)
     count = sum(parameter.numel() for parameter in model.parameters()) if model is not None else None
     examples = {name: len(split) for name, split in splits.items()}
     digest = {"sha256": fingerprint(splits), "examples": examples} if splits else {}

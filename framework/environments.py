@@ -83,10 +83,17 @@ def check_agent(env: Env, agent: Any, recipe: Mapping[str, Any]) -> None:
         made.close()
     if misfit:
         raise NotStarted("agent", misfit, "take another agent, or an env wrapper that changes the space", "agent")
+    try:
+        agent.config(recipe, env.facts())
+    except ValueError as error:
+        argument, _, rest = str(error).partition(" ")
+        known = argument in (recipe["agent"] if isinstance(recipe["agent"], Mapping) else {})
+        where, text = (f"agent.{argument}", rest) if known else ("agent", str(error))
+        raise NotStarted("agent", text, "", where) from error
 
 
 def user_frame(error: BaseException) -> str:
-    """`in FILE:LINE, FUNCTION` of the last frame that is neither gymnasium's, Ray's nor ours; empty if there is none."""
+    """`in FILE:LINE, FUNCTION` of the last frame that is neither gymnasium's, Ray's nor ours; else empty."""
     frames = traceback.extract_tb(error.__traceback__)
     mine = [frame for frame in frames if not any(part in frame.filename for part in FRAMEWORKS)]
     return f"in {mine[-1].filename}:{mine[-1].lineno}, {mine[-1].name}" if mine else ""

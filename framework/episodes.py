@@ -49,7 +49,7 @@ def play(policy: Policy, env: Env, seeds: Sequence[int], seed: int = 0) -> list[
             running = [entry.next for entry in running if entry.next is not None]
     finally:
         for copy in copies:
-            copy.close()
+            copy.close()  # type: ignore[no-untyped-call]
     return [episodes[index] for index in range(len(seeds))]
 
 
@@ -83,7 +83,7 @@ def frames(policy: Policy, env: Env, seed: int, most: int) -> Iterator[np.ndarra
                 yield np.asarray(copy.render())
                 return
     finally:
-        copy.close()
+        copy.close()  # type: ignore[no-untyped-call]
 
 
 def summary(episodes: Sequence[Episode]) -> dict[str, float]:

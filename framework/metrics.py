@@ -11,6 +11,10 @@ from raycipe.framework.walk import Walk
 from raycipe.framework.words import listed, nearest
 
 GROUPS = ("train", "val", "test", "comm", "time", "rl", "measure", "study", "estimator", "edit", "data")
+RL = (  # what the training of an agent reports
+    *("episode_return", "episode_length", "episodes", "eval_return", "eval_return_low", "eval_return_high"),
+    *("eval_return_min", "eval_return_max", "eval_length"),
+)
 LOOP = ("loss", "lr", "grad_norm")  # what the training loop reports under train/ whatever the task
 
 
@@ -25,7 +29,17 @@ def mistake(metric: str, root: Node, walk: Walk) -> tuple[str, str] | None:
         return f"no metrics begin with `{group}/`", hint
     if group in ("train", "val", "test"):
         return _of_task(metric, group, name, root, walk)
+    if group == "rl" and "agent" in root.value:
+        return _of_agent(metric, name)
     return _of_measures(metric, name, root, walk) if group == "measure" else None
+
+
+def _of_agent(metric: str, name: str) -> tuple[str, str] | None:
+    if name in RL:
+        return None
+    near = nearest(name, RL)
+    hint = f"did you mean `rl/{near}`?" if near else f"known: {listed([f'rl/{word}' for word in RL])}"
+    return f"agents do not report `{metric}`", hint
 
 
 def _of_task(metric: str, group: str, name: str, root: Node, walk: Walk) -> tuple[str, str] | None:

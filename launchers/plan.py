@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-
 SECTIONS = ("data", "model", "optimizer", "env", "agent", "estimator", "editor", "study")
 
 
@@ -20,7 +19,7 @@ def plan_lines(recipe: Mapping[str, Any], made: Any, run: str) -> dict[str, str]
         if examples
         else "",
         "length": _length(recipe.get("train") or {}),
-        "where": _where(recipe.get("resources") or {}) if "task" in recipe else "",
+        "where": _where(recipe.get("resources") or {}) if "task" in recipe else _agents_where(recipe),
         "run": run,
     }
     return {name: text for name, text in lines.items() if text}
@@ -33,6 +32,18 @@ def _length(train: Mapping[str, Any]) -> str:
             batches = f", batches of {train['batch_size']}" if "batch_size" in train else ""
             return f"{count:,} {words if count != 1 else words[:-1]}{batches}"
     return ""
+
+
+def _agents_where(recipe: Mapping[str, Any]) -> str:
+    if "agent" not in recipe:
+        return ""
+    resources = recipe.get("resources") or {}
+    found = []
+    for key, word in (("num_env_runners", "env runner"), ("num_learners", "learner")):
+        if count := resources.get(key, 0):
+            gpus = resources.get("gpus_per_learner") or 0 if word == "learner" else 0
+            found.append(f"{count} {word}{'s' * (count != 1)}" + (f" with {gpus:g} GPU each" if gpus else ""))
+    return f"{' and '.join(found)} on this machine" if found else "in this process"
 
 
 def _where(resources: Mapping[str, Any]) -> str:

@@ -8,12 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ray.rllib.callbacks.callbacks import RLlibCallback
+from ray.tune.registry import register_env
+
 from raycipe.framework import plugins
 from raycipe.framework.contracts import Agent, Policy
 from raycipe.framework.environments import Watched
 from raycipe.framework.episodes import Episode, play
 from raycipe.framework.registry import build
 from raycipe.framework.streams import key
+from raycipe.launchers.rllib_metrics import EPISODES
 
 Roots = Sequence[tuple[str, str, str]]
 SEEDS = 2**31 - 10**6  # RLlib adds the number of the env runner, and gymnasium that of the copy
@@ -23,8 +27,6 @@ def build_algorithm(
     recipe: Mapping[str, Any], agent: Agent, facts: Mapping[str, Any], run_dir: str, roots: Roots
 ) -> Any:
     """The running algorithm; `algorithm.stop()` ends its actors."""
-    from ray.tune.registry import register_env
-
     seed = int(recipe.get("seed") or 0)
     name = f"raycipe-{Path(run_dir).parent.name}-{Path(run_dir).name}"
     register_env(name, partial(make_env, recipe["env"], roots, seed, run_dir))
@@ -32,8 +34,19 @@ def build_algorithm(
     config.environment(name, disable_env_checking=True)  # gymnasium's check has run
     _resources(config, recipe.get("resources") or {})
     config.debugging(seed=key(seed, "agent") % SEEDS, log_level="ERROR", log_sys_usage=False)
+    config.callbacks(EpisodeRecorder)
     config.env_runners(sample_timeout_s=None)  # a slow machine must not lose samples
     return config.build_algo()
+
+
+class EpisodeRecorder(RLlibCallback):  # type: ignore[misc]
+    """Reports each finished training episode, (return, length)."""
+
+    def on_episode_end(
+        self, *, episode: Any, prev_episode_chunks: Sequence[Any] = (), metrics_logger: Any = None, **ignored: Any
+    ) -> None:
+        total = sum(float(chunk.get_return()) for chunk in (*prev_episode_chunks, episode))
+        metrics_logger.log_value(EPISODES, (total, int(episode.t)), reduce="item_series")
 
 
 def make_env(section: Any, roots: Roots, seed: int, run_dir: str, context: Any) -> Watched:

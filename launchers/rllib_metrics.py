@@ -6,11 +6,13 @@ docs/guide/metrics.md lists each name.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 MODULE = "default_policy"
-EPISODES = {"episode_return_mean": "rl/episode_return", "episode_len_mean": "rl/episode_length"}
+EPISODES = "raycipe_episodes"
+RECENT = 100  # training episodes over which returns are averaged
 LEARNER = {
     "total_loss": "train/loss",
     "policy_loss": "train/policy_loss",
@@ -35,15 +37,51 @@ def env_steps_of(result: Mapping[str, Any]) -> int:
     return int(result["env_runners"]["num_env_steps_sampled_lifetime"])
 
 
-def metrics_of(result: Mapping[str, Any]) -> dict[str, float]:
-    """One iteration's metrics. Returns and lengths are missing until a first episode has ended."""
-    found = result.get("env_runners") or {}
-    metrics = dict(_finite(found, EPISODES))
-    episodes = found.get("num_episodes_lifetime")
-    if episodes is not None:
-        metrics["rl/episodes"] = float(episodes)
-    metrics.update(_finite((result.get("learners") or {}).get(MODULE) or {}, LEARNER))
-    return metrics
+def episodes_of(result: Mapping[str, Any]) -> list[tuple[float, int]]:
+    """(return, length) of the training episodes that ended in this iteration."""
+    found = result["env_runners"].get(EPISODES)
+    if isinstance(found, tuple):  # RLlib unwraps a list of one
+        found = [found]
+    if not isinstance(found, list):  # None, or NaN: no episode ended
+        return []
+    return [(float(value), int(length)) for value, length in found]
+
+
+class Recent:
+    """The newest finished training episodes. RLlib's own mean is of one iteration's episodes, with several env runners
+    of a window that differs from them; its lengths count the first observation of each chunk, too."""
+
+    def __init__(self) -> None:
+        self.episodes: deque[tuple[float, int]] = deque(maxlen=RECENT)
+        self.count = 0
+
+    def add(self, episodes: Sequence[tuple[float, int]]) -> None:
+        self.episodes.extend(episodes)
+        self.count += len(episodes)
+
+    def metrics(self) -> dict[str, float]:
+        """Nothing until a first episode has ended."""
+        if not self.episodes:
+            return {}
+        returns, lengths = zip(*self.episodes, strict=True)
+        size = len(self.episodes)
+        return {
+            "rl/episode_return": math.fsum(returns) / size,
+            "rl/episode_length": sum(lengths) / size,
+            "rl/episodes": float(self.count),
+        }
+
+    def state(self) -> dict[str, Any]:
+        return {"episodes": [list(entry) for entry in self.episodes], "count": self.count}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        self.episodes.extend((float(value), int(length)) for value, length in state["episodes"])
+        self.count = int(state["count"])
+
+
+def learning_of(result: Mapping[str, Any]) -> dict[str, float]:
+    """What the learner reports of this iteration."""
+    return dict(_finite((result.get("learners") or {}).get(MODULE) or {}, LEARNER))
 
 
 def _finite(values: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[tuple[str, float]]:

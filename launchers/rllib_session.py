@@ -16,7 +16,7 @@ from ray.exceptions import RayActorError
 from raycipe.framework import plugins
 from raycipe.framework.comm import LocalComm
 from raycipe.framework.contracts import Agent, Env
-from raycipe.framework.episodes import evaluation_seeds, summary
+from raycipe.framework.episodes import Episode, evaluation_seeds, summary
 from raycipe.framework.errors import RunError
 from raycipe.framework.registry import build
 from raycipe.framework.training.plan import Summary
@@ -26,7 +26,7 @@ from raycipe.framework.training.state import capture_rng, restore_rng, seed_all
 from raycipe.framework.training.store import Job, Store, pt_writer, safetensors_writer
 from raycipe.launchers.rllib_build import build_algorithm, evaluate
 from raycipe.launchers.rllib_failures import Health, failure_of
-from raycipe.launchers.rllib_metrics import env_steps_of, metrics_of
+from raycipe.launchers.rllib_metrics import Recent, env_steps_of, episodes_of, learning_of
 from raycipe.launchers.rllib_results import finish
 
 FOLDER = "rllib"  # RLlib's own checkpoint inside of ours
@@ -70,7 +70,9 @@ class Session:
         self.first_step_at: float | None = None
         self.resumed_from: int | None = None
         self.latest: dict[str, float] = {}
+        self.recent = Recent()
         self.parameter_count = 0
+        self.episodes: list[Episode] = []  # of the last evaluation
         self.algorithm: Any = None
         self.watch: Any = None
 
@@ -118,6 +120,7 @@ class Session:
         self.step, self.iteration, self.evaluated_at = state["step"], state["iteration"], state["evaluated_at"]
         self.seconds_before, self.summary.best = state["seconds"], state["best"]
         self.latest = dict(state["latest"])
+        self.recent.load(state["recent"])
         self.rows.cut(state["rows"])
         self.saved_at = self.resumed_from = self.step
 
@@ -131,7 +134,8 @@ class Session:
             self.health.check(result)
             self.step, self.iteration = env_steps_of(result), self.iteration + 1
             self.first_step_at = self.first_step_at or time.time()
-            metrics = metrics_of(result)
+            self.recent.add(episodes_of(result))
+            metrics = {**self.recent.metrics(), **learning_of(result)}
             metrics["time/env_steps_per_s"] = (self.step - before) / (time.monotonic() - began)
             self.row(metrics)
             self._judge(metrics)
@@ -160,8 +164,8 @@ class Session:
         return stopped is not None or reached
 
     def _is_due(self, cadence: str, before: int) -> bool:
-        every = self.section.get(cadence)
-        return bool(every) and self.step // every > before // every
+        every = int(self.section.get(cadence) or 0)
+        return every > 0 and self.step // every > before // every
 
     def _judge(self, metrics: Mapping[str, float]) -> None:
         """Keep the best of each return, and stop at the goal."""
@@ -192,6 +196,7 @@ class Session:
             "seconds": self.seconds(),
             "best": self.summary.best,
             "latest": self.latest,
+            "recent": self.recent.state(),
             "rows": self.rows.count,
             "rng": capture_rng(),
         }

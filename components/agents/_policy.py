@@ -31,7 +31,7 @@ class RllibPolicy(Policy):
     def __init__(
         self, module: Any, weights: Any, action_space: Any, statistics: tuple[np.ndarray, np.ndarray] | None
     ) -> None:
-        self.module = copy.deepcopy(module).cpu().eval()
+        self.module: Any = copy.deepcopy(module).cpu().eval()
         self.module.set_state(weights)
         self.action_space = action_space
         self.statistics = statistics

@@ -61,7 +61,9 @@ def check(config: Mapping[str, Any], algorithm_config: Any, arguments: Mapping[s
         if name not in known:
             near = nearest(name, [word for word in known if word not in ELSEWHERE and word not in arguments])
             owned = nearest(name, list(arguments.values()))
-            hint = f"did you mean `{near}`?" if near else f"did you mean the agent's argument `{owned}`?" if owned else ""
+            hint = (
+                f"did you mean `{near}`?" if near else f"did you mean the agent's argument `{owned}`?" if owned else ""
+            )
             raise ValueError(f"config holds `{name}`, which {type(algorithm_config).__name__} does not know; {hint}")
         _check_type(name, value, known[name])
 
@@ -78,14 +80,16 @@ def settings_of(algorithm_config: Any) -> dict[str, Any]:
 
 
 def _check_type(name: str, value: Any, default: Any) -> None:
-    """A value must look like the default that it replaces, where that says enough."""
-    if value is None or default is None or type(default) not in SIMPLE:
+    """A value must look like the default that it replaces, where that says enough; a real number may be a schedule."""
+    if value is None or type(default) not in SIMPLE:
         return
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    fits = number if isinstance(default, (int, float)) and not isinstance(default, bool) else type(value) is type(default)
-    if isinstance(default, int) and not isinstance(default, bool) and number and not float(value).is_integer():
-        fits = False
-    if not fits and not (isinstance(value, list) and isinstance(default, float)):  # a float may be a schedule
+    if isinstance(default, (bool, str)):
+        fits = type(value) is type(default)
+    else:
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        fits = is_number and (isinstance(default, float) or float(value).is_integer())
+        fits = fits or (isinstance(value, list) and isinstance(default, float))
+    if not fits:
         raise ValueError(f"config holds {name}: {value!r}, where RLlib's default is {default!r}")
 
 

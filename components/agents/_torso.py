@@ -63,7 +63,7 @@ def _width(section: Any, facts: Mapping[str, Any]) -> int:
 
 
 @dataclass
-class TorsoConfig(ModelConfig):
+class TorsoConfig(ModelConfig):  # type: ignore[misc]
     """What RLlib asks to build; `extra` numbers stand behind the observation (an action)."""
 
     made: Mapping[str, Any] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class TorsoConfig(ModelConfig):
         return Torso(self)
 
 
-class Torso(TorchModel, Encoder):
+class Torso(TorchModel, Encoder):  # type: ignore[misc]
     """A model of ours as RLlib's encoder."""
 
     def __init__(self, config: TorsoConfig) -> None:

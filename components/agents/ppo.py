@@ -20,8 +20,8 @@ class Ppo(RllibAgent):
 
     With r = π(a|s) / π_old(a|s) and advantages A by GAE (delta_t = r_t + γ V(s_{t+1}) - V(s_t), A_t = Σ (γλ)^k
     delta_{t+k}), standardised per batch, each minibatch minimises
-    -min(r A, clip(r, 1 - clip, 1 + clip) A) + value_coefficient · min((V - R)², value_clip) - entropy_coefficient · H(π)
-    + kl_coefficient · KL(π_old, π), where kl_coefficient adapts to kl_target (0 leaves the term out).
+    -min(r A, clip(r, 1 - clip, 1 + clip) A) + value_coefficient · min((V - R)², value_clip)
+    - entropy_coefficient · H(π) + kl_coefficient · KL(π_old, π), where kl_coefficient adapts to kl_target (0: no term).
 
     Args:
         lr: Adam's learning rate

@@ -65,7 +65,9 @@ def wrap(env: Env[Any, Any], entries: list[Any]) -> Env[Any, Any]:
         except Exception as error:  # gymnasium asserts; whatever it is, this wrapper does not fit here
             reason = " ".join(str(error).split())
             text = f"`{name}` can't wrap this environment" + (f": {reason}" if reason else "")
-            raise RunError("env", text, f"its observations: {env.observation_space}", f"env.wrappers.{number}") from error
+            raise RunError(
+                "env", text, f"its observations: {env.observation_space}", f"env.wrappers.{number}"
+            ) from error
     return env
 
 

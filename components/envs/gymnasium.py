@@ -42,7 +42,9 @@ class Gymnasium(Env):
         self,
         id: Annotated[
             str,
-            Pattern("^([A-Za-z0-9_.-]+/)?[A-Za-z0-9_.-]+$", "a registered id, e.g. CartPole-v1 (never a module's path)"),
+            Pattern(
+                "^([A-Za-z0-9_.-]+/)?[A-Za-z0-9_.-]+$", "a registered id, e.g. CartPole-v1 (never a module's path)"
+            ),
         ],
         max_episode_steps: Count | None = None,
         wrappers: list[str | dict[str, Setting]] = [],  # noqa: B006 (never changed)
@@ -99,7 +101,7 @@ def _missing(id: str, error: Exception) -> RunError:
 
 def unknown_id(id: str) -> str:
     """What is wrong with an id that is not registered, with the nearest one that is."""
-    name, _, version = id.rpartition("-v")
+    name, _, _ = id.rpartition("-v")
     known_here = [spec for spec in gymnasium.registry.values() if spec.namespace is None and spec.name == (name or id)]
     versions = sorted(spec.version or 0 for spec in known_here)
     if versions:

@@ -67,7 +67,7 @@ class PointGoal(Env):
 
     def tasks(self, count: int, generator: np.random.Generator) -> list[float]:
         """Angles of goals."""
-        return [float(generator.uniform(*self.arc)) for _ in range(count)]
+        return [float(generator.uniform(self.arc[0], self.arc[1])) for _ in range(count)]
 
 
 def reward_at(position: np.ndarray, goal: np.ndarray, kind: str, sparse_radius: float) -> float:
