@@ -85,7 +85,8 @@ def _lay_entries(low: Node, high: Node, path: str, problems: list[Problem]) -> N
             entries.append(child)
         else:
             message = f"{path} is a list of {length}: an entry is named by its number, and {length} appends one"
-            problems.append(Problem("override", child.key_at, join(path, key), message))
+            hint = f"write {join(path, str(length))}=... to append"
+            problems.append(Problem("override", child.key_at, join(path, key), message, hint))
     return changed(low, entries)
 
 

@@ -111,6 +111,8 @@ class Run:
         status = self.read("result.json").get("status")
         if self.is_locked():
             return "running"
+        if not status and (self.path / "result.json").exists():
+            raise RunError("storage", f"{self.path / 'result.json'}: damaged (it has no status)")
         return str(status) if status else "killed"
 
     def is_locked(self) -> bool:

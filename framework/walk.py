@@ -56,7 +56,9 @@ class Walk:
         if is_reference(node):
             self.unsure.add(path)
             return node
-        if node.patch and _is_list(wanted, node):  # overrides by index of a list that no layer has: they make it
+        if node.patch and _wants_list(wanted, node):  # overrides by index of a list that no layer has: they make it
+            if set(node.value) != {str(index) for index in range(len(node.value))}:
+                return self._no_entries(node, path)
             node = changed(node, [node.value[key] for key in sorted(node.value, key=int)])
         if "anyOf" in wanted:
             branch = self._branch(wanted, node)
@@ -74,6 +76,14 @@ class Walk:
         if "enum" in wanted:
             return self._choice(wanted["enum"], node, path, owner)
         return self._typed(wanted, node, path, owner)
+
+    def _no_entries(self, node: Node, path: str) -> Node:
+        """Overrides of entries that do not follow on the ones that are there: there are none."""
+        first = next(key for index, key in enumerate(sorted(node.value)) if key != str(index))
+        message = f"{path} is not written here: its entries are named by their numbers, and 0 makes the first"
+        hint = f"write {path}.0=... first, or all of it: {path}=[...]"
+        self._add(Problem("override", node.value[first].at, join(path, first), message, hint), node.value[first])
+        return node
 
     def _branch(self, wanted: Json, node: Node) -> Json | None:
         """The alternative with the value's shape; a mistake is then told about that one alone."""
@@ -358,9 +368,7 @@ class Walk:
                 problem.hint = "it takes no arguments"
 
 
-def _is_list(wanted: Json, node: Node) -> bool:
-    """Whether a map of overrides has the keys 0, 1, ... and a list may stand in its place, and no map."""
-    if not isinstance(node.value, dict) or set(node.value) != {str(index) for index in range(len(node.value))}:
-        return False
+def _wants_list(wanted: Json, node: Node) -> bool:
+    """Whether a map of overrides stands where a list may stand, and no map."""
     shapes = {words.type_of(branch) for branch in words.branches(wanted)}
-    return "array" in shapes and "object" not in shapes and bool(node.value)
+    return bool(node.value) and isinstance(node.value, dict) and "array" in shapes and "object" not in shapes

@@ -43,22 +43,22 @@ class {name}(Compressor):
     def __init__(self, ratio: Share = 0.01) -> None:
         self.ratio = ratio
 
-    def compress(self, *a: Any) -> Any:
+    def plan(self, *a: Any) -> Any:
         return a
 
-    def decompress(self, *a: Any) -> Any:
+    def encode_(self, *a: Any) -> Any:
         return a
 
-    def payload_bytes(self, numel: int) -> int:
-        return numel
+    def decode_(self, *a: Any) -> Any:
+        return a
 
-    def contraction(self, numel: int) -> float:
+    def alpha(self, plan: Any) -> float:
         return 1.0
 '''
 
 EF_SGD = '''
 @register
-class EfSgd(Optimizer):
+class FbSgd(Optimizer):
     """SGD with error feedback.
 
     Args:
@@ -95,9 +95,9 @@ class Table(Data):
 def schema(lab: Lab) -> dict[str, Any]:
     lab(
         {
-            "optimizers/ef_sgd": EF_SGD,
-            "compressors/topk": COMPRESSORS.format(name="TopK"),
-            "compressors/randk": COMPRESSORS.format(name="RandK"),
+            "optimizers/fb_sgd": EF_SGD,
+            "compressors/bigk": COMPRESSORS.format(name="BigK"),
+            "compressors/anyk": COMPRESSORS.format(name="AnyK"),
             "data/table": TABLE,
         }
     )
@@ -193,8 +193,8 @@ HEAD = "recipe: 1\nname: a\nmodel: mlp\ntask: classification\n"
     ("text", "wanted"),
     [
         (
-            GOOD.replace("{type: sgd, lr: 0.1}", "{type: ef_sgd, compressor: {type: topk, rato: 0.05}}"),
-            "recipes/a.yaml:6:52: optimizer.compressor.rato: unknown argument of compressors/topk\n"
+            GOOD.replace("{type: sgd, lr: 0.1}", "{type: fb_sgd, compressor: {type: bigk, rato: 0.05}}"),
+            "recipes/a.yaml:6:52: optimizer.compressor.rato: unknown argument of compressors/bigk\n"
             "    did you mean `ratio`?  (0 < ratio <= 1: share of entries kept; default 0.01)",
         ),
         (
@@ -216,8 +216,8 @@ HEAD = "recipe: 1\nname: a\nmodel: mlp\ntask: classification\n"
             "recipes/a.yaml:8:3: train.momentum: unknown key of train\n    did you mean `optimizer.momentum`?",
         ),
         (
-            GOOD.replace("{type: sgd, lr: 0.1}", "{type: ef_sgd}"),
-            "recipes/a.yaml:6:1: optimizer: missing `compressor`, which optimizers/ef_sgd needs\n"
+            GOOD.replace("{type: sgd, lr: 0.1}", "{type: fb_sgd}"),
+            "recipes/a.yaml:6:1: optimizer: missing `compressor`, which optimizers/fb_sgd needs\n"
             "    compressor: what each worker sends",
         ),
         (GOOD + "lr: 1\n", "recipes/a.yaml:7:1: lr: unknown section\n    did you mean `optimizer.lr`?"),
@@ -445,8 +445,15 @@ def test_overrides_by_index_make_a_list_that_no_layer_has(tmp_path: Path) -> Non
         measures = check(load(str(file), order)).plain["measures"]
         assert [measure["type"] for measure in measures] == ["calibration_error", "confusion_matrix"]
         assert measures[0]["bins"] == 5
-    with pytest.raises(RecipeError, match="measures: must be a list, not a map"):
-        check(load(str(file), ["measures.1=calibration_error"]))
+    for words in (["measures.1=calibration_error"], ["measures.0=calibration_error", "measures.x=1"]):
+        with pytest.raises(RecipeError) as caught:
+            check(load(str(file), words))
+        wrong = words[-1].partition("=")[0]
+        assert str(caught.value) == (
+            f"override `{words[-1]}`: {wrong}: "
+            "measures is not written here: its entries are named by their numbers, and 0 makes the first\n"
+            "    write measures.0=... first, or all of it: measures=[...]"
+        )
     with pytest.raises(RecipeError, match="data.0: unknown argument of data/digits"):
         check(load(str(file), ["data.0=digits"]))
 

@@ -133,7 +133,8 @@ def test_a_wrong_index_names_the_lists_length(key: str) -> None:
         override("m: [a, b]", f"{key}=1", "ok=2")
     part = key.removeprefix("m.").strip('"')
     assert str(caught.value) == (
-        f"override `{key}=1`: m.{part}: m is a list of 2: an entry is named by its number, and 2 appends one"
+        f"override `{key}=1`: m.{part}: m is a list of 2: an entry is named by its number, and 2 appends one\n"
+        "    write m.2=... to append"
     )
     assert caught.value.problems[0].code == "override"
 

@@ -14,6 +14,7 @@ import pytest
 from raycipe.framework.errors import RunError
 from raycipe.framework.files import canonical_hash, finite, number, read_rows, to_json, write_atomic
 from raycipe.framework.runs import RUN_ID, Run, create, find, find_all, point_latest
+from raycipe.launchers.cli import raycipe
 
 
 def finished(storage: Path, name: str) -> Run:
@@ -136,6 +137,21 @@ def test_a_damaged_result_is_named(tmp_path: Path) -> None:
     (run.path / "result.json").write_text("{")
     with pytest.raises(RunError, match=r"result\.json: damaged"):
         run.read("result.json")
+
+
+@pytest.mark.parametrize("content", ["", '{"format": 1, "sta', "{}", "null", '{"status": null}'])
+def test_a_run_with_a_damaged_result_is_not_called_killed(
+    content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = create(tmp_path, "a")
+    run.write("provenance.json", {"format": 1})
+    assert raycipe(["runs", "--storage", str(tmp_path)]) == 0
+    assert f"a/{run.id}  killed" in capsys.readouterr().out
+    (run.path / "result.json").write_text(content)
+    with pytest.raises(RunError, match=r"result\.json: damaged"):
+        run.status()
+    assert raycipe(["runs", "--storage", str(tmp_path)]) == 0
+    assert f"a/{run.id}  damaged          result.json: damaged (" in capsys.readouterr().out
 
 
 def test_an_atomic_write_keeps_the_old_file_when_it_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
