@@ -24,7 +24,9 @@ def interrupted_after(folder: Path, seconds: float, number: signal.Signals, work
         "quickstart",
         f"resources.num_workers={workers}",
     ]
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background ignores it
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    signal.signal(signal.SIGINT, before)
     time.sleep(seconds)
     process.send_signal(number)
     out, _ = process.communicate(timeout=LIMIT_S)
