@@ -10,7 +10,8 @@ from sphinx.application import Sphinx
 
 project = "Raycipe"
 author = "The Raycipe authors"
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinx_copybutton"]
+copybutton_prompt_text = "$ "  # a command is copied without it
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build", "figures"]

@@ -38,13 +38,15 @@ def blocks(page: str) -> list[Block]:
 
 
 def run(words: list[str]) -> int:
-    """A command of ours in this process; with own components, which would stay in it, as one of its own."""
+    """A command of ours in this process; with own components, which would stay in it, as one of its own; or pytest."""
     if "--components" in words or words[1] == "schema":
         return subprocess.run(
             [sys.executable, "-m", "raycipe.launchers.cli", *(words if words[0] == "launch" else words[1:])],
             check=False,
             timeout=300,
         ).returncode
+    if words[0] == "pytest":
+        return subprocess.run([sys.executable, "-m", *words], check=False, timeout=300).returncode
     try:  # argparse leaves by SystemExit
         return cli.launch(words[1:]) if words[0] == "launch" else cli.raycipe(words[1:])
     except SystemExit as end:
