@@ -43,8 +43,8 @@ def check_training(root: Node, walk: Walk) -> None:
     _length(root, walk)
     _batch(root, walk)
     _workers(root, walk)
-    _processes(root, walk)
     _parallel(root, walk)
+    _processes(root, walk)
     _averaged(root, walk)
     _watched(root, walk)
 
@@ -151,14 +151,19 @@ def _processes(root: Node, walk: Walk) -> None:
     resources = _map(root, "resources")
     if resources is None:
         return
-    for key, node in resources.items():
-        written = not node.origin.startswith("default")
-        path = f"resources.{key}"
-        if written and "agent" in root.value and key in NOT_OF_AGENTS:
-            message = "has no meaning for an agent"
+    is_agent = "agent" in root.value
+    for key in NOT_OF_AGENTS if is_agent else OF_AGENTS:
+        node = resources.get(key)
+        if node is None:
+            continue
+        if node.origin.startswith("default"):  # left out: what is resolved must be a recipe again, for resume
+            del resources[key]
+        elif is_agent:
+            path, message = f"resources.{key}", "has no meaning for an agent"
             walk.problems.append(Problem("section", node.key_at, path, message, NOT_OF_AGENTS[key]))
-        elif written and "agent" not in root.value and key in OF_AGENTS:
-            walk.problems.append(Problem("section", node.key_at, path, "belongs to the training of an agent"))
+        else:
+            message = "belongs to the training of an agent"
+            walk.problems.append(Problem("section", node.key_at, f"resources.{key}", message))
 
 
 def _parallel(root: Node, walk: Walk) -> None:

@@ -184,6 +184,16 @@ def test_checking_the_resolved_recipe_changes_nothing(write: Any) -> None:
     assert second.hash == first.hash
 
 
+def test_the_resolved_recipe_of_an_agent_is_a_recipe_again(write: Any) -> None:
+    from raycipe.framework.emit import dump
+
+    text = "recipe: 1\nname: a\nenv: {type: gymnasium, id: CartPole-v1}\nagent: ppo\ntrain: {iterations: 2}\n"
+    first = check(load(write(text)))
+    assert first.plain["resources"]["num_env_runners"] == 0 and "num_workers" not in first.plain["resources"]
+    second = check(load(write(dump(first.plain), "b")))
+    assert second.plain == first.plain and second.hash == first.hash
+
+
 # ---------------------------------------------------------------------------------------------- every text
 
 HEAD = "recipe: 1\nname: a\nmodel: mlp\ntask: classification\n"
