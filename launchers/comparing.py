@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -13,13 +14,13 @@ from raycipe.framework.errors import RunError
 from raycipe.framework.results.compare import Comparison, compare, labels, leading, write_page
 from raycipe.framework.results.report import short
 from raycipe.framework.results.turned import turn
-from raycipe.framework.runs import find
+from raycipe.framework.runs import Run, find, find_all
 
 MANY = 6  # more runs than this are rows
 
 
 def run_compare(args: argparse.Namespace) -> int:
-    comparison = compare([find(text, args.storage) for text in args.runs])
+    comparison = compare(chosen(args.runs, args.storage))
     console = Console(soft_wrap=False)
     if len(comparison.runs) > MANY:
         left_out = print_turned(comparison, console)
@@ -37,6 +38,12 @@ def run_compare(args: argparse.Namespace) -> int:
         print(f"{left_out} more {'columns' if left_out > 1 else 'column'} and all curves in")
     print(page)
     return 0
+
+
+def chosen(words: Sequence[str], storage: str) -> list[Run]:
+    """The runs that the words name; a recipe's name alone means all its runs."""
+    every = find_all(storage, words[0]) if len(words) == 1 and Path(words[0]).name == words[0] else []
+    return every or [find(text, storage) for text in words]
 
 
 def print_columns(comparison: Comparison, console: Console) -> None:

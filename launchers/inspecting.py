@@ -22,7 +22,7 @@ def add_parsers(commands: Any) -> None:
     _storage(report, run_report)
 
     compare = commands.add_parser("compare", help="what differs between runs, what came out, and their curves")
-    compare.add_argument("runs", nargs="+", metavar="RUN")
+    compare.add_argument("runs", nargs="+", metavar="RUN", help="runs, or one recipe's name for all its runs")
     compare.add_argument(
         "--out", metavar="FILE", help="the page to write (default: compare.html in the storage folder)"
     )

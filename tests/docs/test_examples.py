@@ -18,7 +18,7 @@ import pytest
 from raycipe.launchers import cli
 
 BOOK = Path(__file__).parents[2] / "docs"
-BLOCK = re.compile(r"^```\{code-block\} (\w+)\n((?::\w+:.*\n)*)(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```\{code-block\} (\w+)\n((?::\w+:[^\n]*\n)*)(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = sorted(path.relative_to(BOOK).as_posix() for path in BOOK.rglob("*.md") if BLOCK.search(path.read_text()))
 
 

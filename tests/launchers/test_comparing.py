@@ -55,3 +55,14 @@ def test_a_few_runs_are_columns(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert raycipe(["compare", *found, "--out", str(tmp_path / "compare.html")]) == 0
     title, first, *_ = capsys.readouterr().out.splitlines()
     assert title.split() == [path[-4:] for path in found] and first.split() == ["optimizer.lr", "0.01", "0.02"]
+
+
+def test_a_recipes_name_alone_means_all_its_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = make_runs(tmp_path, 3)
+    words = ["--storage", str(tmp_path), "--out", str(tmp_path / "compare.html")]
+    assert raycipe(["compare", "toy", *words]) == 0
+    assert set(capsys.readouterr().out.split()[:3]) == {path[-4:] for path in found}
+    assert raycipe(["compare", "/nowhere/at/all", *words]) == 2
+    assert "no such run" in capsys.readouterr().err
+    assert raycipe(["compare", "toy", "toy", *words]) == 2
+    assert "needs at least two different runs" in capsys.readouterr().err
