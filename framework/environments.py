@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 NUM_FEATURES_OUT = 64  # width of what a `model` beside `env` gives to the agent's heads, unless the recipe says
 MAX_SEED = 2**31 - 1
+CHECKED_STEPS = 20
 FAILURE_FILE = "environment-failure.json"
 FRAMEWORKS = ("site-packages/gymnasium/", "site-packages/ray/", "raycipe/framework/", "raycipe/launchers/")
 
@@ -63,6 +64,7 @@ def check_environment(env: Env) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # advice on bounds and dtypes, not mistakes
             check_env(made, skip_render_check=True, skip_close_check=True)
+            _check_observations(made)
     except Exception as error:  # the checker asserts, and the environment may raise anything
         text = " ".join(str(error).split()) or type(error).__name__
         hint = f"{user_frame(error)}\n" if user_frame(error) else ""
@@ -71,6 +73,27 @@ def check_environment(env: Env) -> None:
     finally:
         with suppress(Exception):
             made.close()
+
+
+def _check_observations(made: Any) -> None:
+    """Shapes and types that gymnasium's checker only warns of. Values beyond the declared bounds are let pass."""
+    made.action_space.seed(0)
+    _check_observation(made.reset(seed=0)[0], made.observation_space, "reset")
+    for step in range(1, CHECKED_STEPS + 1):
+        observation, reward, terminated, truncated, _ = made.step(made.action_space.sample())
+        _check_observation(observation, made.observation_space, f"step {step}")
+        assert np.isfinite(float(reward)), f"the reward of step {step} is {reward}"
+        if terminated or truncated:
+            return
+
+
+def _check_observation(observation: Any, space: Any, where: str) -> None:
+    if not isinstance(space, gymnasium.spaces.Box):
+        return
+    found = np.asarray(observation)
+    fits = np.can_cast(found.dtype, space.dtype, "same_kind") and found.shape == space.shape
+    wanted = f"{space.dtype} of shape {space.shape}"
+    assert fits, f"{where} gave {found.dtype} of shape {found.shape}, where observation_space says {wanted}"
 
 
 def check_agent(env: Env, agent: Any, recipe: Mapping[str, Any]) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from raycipe.framework.environments import reported_failure
 from raycipe.framework.errors import RunError
+from raycipe.launchers.rllib_metrics import MODULE
 
 if TYPE_CHECKING:
     from raycipe.launchers.rllib_session import Session
@@ -28,6 +30,9 @@ class Health:
         failure = reported_failure(str(self.session.run_dir))
         if failure is not None:
             raise failure
+        loss = ((result.get("learners") or {}).get(MODULE) or {}).get("total_loss")
+        if loss is not None and math.isinf(float(loss)):
+            raise nonfinite("the loss became infinite", self.session.step)
         restarts = int((result.get("fault_tolerance") or {}).get("num_remote_worker_restarts") or 0)
         if restarts > self.restarts:
             self.session.warn(f"an env runner died and was started again ({restarts} so far)")
@@ -42,6 +47,16 @@ class Health:
             raise RunError("worker", "no env runner is left: each was started again as often as allowed", hint)
 
 
+def nonfinite(what: str, step: int) -> RunError:
+    return RunError("nonfinite", f"{what} after {step:,} environment steps", ADVICE, "agent", step)
+
+
+def check_tensors(tensors: Mapping[str, Any], step: int) -> None:
+    """Raise RunError if weights are not finite: such a checkpoint would be worth nothing."""
+    if not all(bool(tensor.isfinite().all()) for tensor in tensors.values() if tensor.is_floating_point()):
+        raise nonfinite("the policy's weights became NaN or infinite", step)
+
+
 def failure_of(error: BaseException, session: Session) -> BaseException:
     """What to raise for an error of RLlib: the RunError behind it, or what a NaN policy means; else itself."""
     reported = reported_failure(str(session.run_dir))
@@ -53,8 +68,7 @@ def failure_of(error: BaseException, session: Session) -> BaseException:
     for cause in chain:
         text = str(cause)
         if isinstance(cause, ValueError) and all(sign in text for sign in NAN_SIGNS):
-            message = f"the policy's outputs became NaN after {session.step:,} environment steps"
-            return RunError("nonfinite", message, ADVICE, "agent", session.step)
+            return nonfinite("the policy's outputs became NaN", session.step)
     return error
 
 

@@ -25,7 +25,7 @@ from raycipe.framework.training.signals import Watch
 from raycipe.framework.training.state import capture_rng, restore_rng, seed_all
 from raycipe.framework.training.store import Job, Store, pt_writer, safetensors_writer
 from raycipe.launchers.rllib_build import build_algorithm, evaluate
-from raycipe.launchers.rllib_failures import Health, failure_of
+from raycipe.launchers.rllib_failures import Health, check_tensors, failure_of
 from raycipe.launchers.rllib_metrics import Recent, env_steps_of, episodes_of, learning_of
 from raycipe.launchers.rllib_results import finish
 
@@ -211,6 +211,7 @@ class Session:
 
     def _tensors(self) -> dict[str, Any]:
         tensors = self.agent.policy(self.algorithm).tensors()
+        check_tensors(tensors, self.step)
         return {name: tensor.detach().contiguous().clone() for name, tensor in tensors.items()}
 
     def _summarise(self) -> None:

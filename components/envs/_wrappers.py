@@ -71,12 +71,14 @@ def wrap(env: Env[Any, Any], entries: list[Any]) -> Env[Any, Any]:
     return env
 
 
-def unknown_argument(cls: Any, arguments: Mapping[str, Any], skip: int = 1) -> str | None:
-    """Which argument a class does not take, in words; None if all fit or if it takes any. `skip` leads with `self`."""
+def unknown_argument(cls: Any, arguments: Mapping[str, Any], skip: int = 1, hidden: tuple[str, ...] = ()) -> str | None:
+    """Which argument a class does not take, in words, or None. The first `skip` parameters (`self`) are given by us, and
+    so are the `hidden` ones."""
     parameters = list(inspect.signature(cls.__init__).parameters.values())[skip:]
     if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
         parameters += _inherited(cls)
-    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    named_ones = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    names = [name for name in named_ones if name not in hidden]
     for name in arguments:
         if name not in names:
             near = nearest(name, names)

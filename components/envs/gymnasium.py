@@ -82,9 +82,9 @@ class Gymnasium(Env):
         entry = gymnasium.spec(self.id).entry_point
         try:
             cls = _load(entry) if isinstance(entry, str) else entry
-        except ImportError as error:
+        except (errors.DependencyNotInstalled, ImportError) as error:
             raise _missing(self.id, error) from error
-        unknown = unknown_argument(cls, self.kwargs) if isinstance(cls, type) else None
+        unknown = unknown_argument(cls, self.kwargs, hidden=OWN) if isinstance(cls, type) else None
         if unknown:
             raise RunError("env", f"{self.id} {unknown}", "", "env.kwargs")
 
@@ -95,8 +95,7 @@ def _load(entry_point: str) -> Any:
 
 
 def _missing(id: str, error: Exception) -> RunError:
-    name = getattr(error, "name", None) or "a package"
-    return RunError("env", f"{id} needs {name}, which is not installed ({error})", "pip install 'raycipe[rl]'", "env")
+    return RunError("env", f"{id} needs a package that is not installed: {error}", "pip install 'raycipe[rl]'", "env")
 
 
 def unknown_id(id: str) -> str:

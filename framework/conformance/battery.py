@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from raycipe.framework import plugins
-from raycipe.framework.conformance import general, learning, updates
+from raycipe.framework.conformance import exchanged, general, learning, reinforcement, updates
 from raycipe.framework.conformance.example import Example
 
 Check = Callable[[Example], None]
@@ -18,7 +18,11 @@ BY_KIND: dict[str, tuple[Check, ...]] = {
     "tasks": learning.TASKS,
     "optimizers": updates.OPTIMIZERS,
     "schedules": updates.SCHEDULES,
+    "gradients": updates.GRADIENTS,
+    "compressors": exchanged.COMPRESSORS,
     "measures": updates.MEASURES,
+    "envs": reinforcement.ENVS,
+    "agents": reinforcement.AGENTS,
 }
 
 

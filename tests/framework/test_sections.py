@@ -28,7 +28,7 @@ class Thing({base}):
     def make(self, *a: Any) -> Any:
         return a
 
-    config = edit = fit = make
+    config = edit = fit = misfit = policy = make
 '''
 
 
@@ -82,7 +82,7 @@ def test_each_kind_of_job_is_allowed(text: str, problems: Any) -> None:
         (HEAD + "data: digits\ntrain: {epochs: 1}\nmeasures: [weight_norms]\n", "train", "needs `task` or `agent`"),
         (HEAD + "agent: thing\ntrain: {iterations: 1}\n", "agent", "needs `env`"),
         (HEAD + "env: thing\nmeasures: [parameter_count]\n", "env", "needs `agent`"),
-        (HEAD + "model: mlp\nmeasures: [parameter_count]\n", "model", "needs `data`"),
+        (HEAD + "model: mlp\nmeasures: [parameter_count]\n", "model", "needs `data` or `env`"),
         (HEAD + "estimator: thing\n", "estimator", "needs `data`"),
         (HEAD + "data: digits\neditor: thing\n", "editor", "needs `model` or `start`"),
         (HEAD + "data: digits\n", "", "nothing to run: needs one of `task`, `agent`, `estimator`, `editor`"),
@@ -93,6 +93,18 @@ def test_each_kind_of_job_is_allowed(text: str, problems: Any) -> None:
         (AGENT + "train: {iterations: 1, epochs: 2}\n", "train.epochs", "belongs to the training of a task"),
         (AGENT + "train: {eval_episodes: 3}\n", "train", "missing `env_steps` or `iterations`: how long to train"),
         (AGENT + "train: {iterations: 1, env_steps: 3}\n", "train.iterations", "excludes `env_steps`: give one of"),
+        (AGENT + "train: {iterations: 1}\nresources: {num_workers: 2}\n", "resources.num_workers", "no meaning for an"),
+        (
+            AGENT + "train: {iterations: 1}\nresources: {memory_per_worker: 1GB}\n",
+            "resources.memory_per_worker",
+            "has no meaning for an agent",
+        ),
+        (TASK + "resources: {num_env_runners: 2}\n", "resources.num_env_runners", "belongs to the training of an agent"),
+        (
+            AGENT + "train: {iterations: 1, until: {metric: rl/episode_retrun, at_least: 3}}\n",
+            "train.until.metric",
+            "agents do not report `rl/episode_retrun`",
+        ),
         (TASK + "train: {evaluate_weights: ema}\n", "train.evaluate_weights", "`ema` needs `train.ema`, a decay"),
         (
             TASK + "train: {parallel: fsdp}\nresources: {num_workers: 0}\n",

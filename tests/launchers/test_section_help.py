@@ -56,7 +56,7 @@ def test_every_section_of_the_book_and_of_the_schema_is_explained(capsys: pytest
         ("data", "one of:\n\ndata/breast_cancer  "),
         ("optimizer", "\noptimizers/sgd    Stochastic gradient descent"),
         ("measures", "a list, each one of:\n\nmeasures/calibration_error"),
-        ("env", "An environment, or a family of them with tasks.\n\nno envs are installed\n"),
+        ("env", "An environment, or a family of them with tasks.\n\none of:\n\nenvs/gymnasium   An env"),
         ("train", "  epochs              an integer >= 1\n"),
         (
             "train.keep_best",
