@@ -11,6 +11,12 @@ position in its split) always mean the same; a data component may add more. Tabu
 
 from __future__ import annotations
 
+from raycipe.framework.contracts.communication import HEADER_BYTES as HEADER_BYTES
+from raycipe.framework.contracts.communication import Compressor as Compressor
+from raycipe.framework.contracts.communication import Draw as Draw
+from raycipe.framework.contracts.communication import Link as Link
+from raycipe.framework.contracts.communication import Plan as Plan
+from raycipe.framework.contracts.communication import State as State
 from raycipe.framework.contracts.component import Component as Component
 from raycipe.framework.contracts.estimators import Calibration as Calibration
 from raycipe.framework.contracts.estimators import CausalLoss as CausalLoss
@@ -33,10 +39,8 @@ from raycipe.framework.contracts.trained import Skipped as Skipped
 from raycipe.framework.contracts.trained import Study as Study
 from raycipe.framework.contracts.trained import Subspace as Subspace
 from raycipe.framework.contracts.trained import Trained as Trained
-from raycipe.framework.contracts.training import Compressor as Compressor
 from raycipe.framework.contracts.training import Data as Data
 from raycipe.framework.contracts.training import GradientEstimator as GradientEstimator
-from raycipe.framework.contracts.training import Link as Link
 from raycipe.framework.contracts.training import Loss as Loss
 from raycipe.framework.contracts.training import Model as Model
 from raycipe.framework.contracts.training import Optimizer as Optimizer

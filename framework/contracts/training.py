@@ -166,34 +166,6 @@ class Optimizer(Component, torch.optim.Optimizer):
         return {}
 
 
-class Compressor(Component, ABC):
-    """A tensor → the payload that is really sent → a tensor."""
-
-    @abstractmethod
-    def compress(self, tensor: Tensor, generator: torch.Generator) -> Tensor:
-        """A contiguous uint8 payload of `payload_bytes(tensor.numel())` bytes."""
-
-    @abstractmethod
-    def decompress(self, payload: Tensor, like: Tensor) -> Tensor:
-        """The tensor that a payload stands for, in the shape, dtype and device of `like`."""
-
-    @abstractmethod
-    def payload_bytes(self, numel: int) -> int:
-        """Bytes sent for a tensor of `numel` entries: fixed by the size alone."""
-
-    @abstractmethod
-    def contraction(self, numel: int) -> float:
-        """alpha in E|C(v) - v|^2 <= (1 - alpha) |v|^2; 1 for the identity."""
-
-
-class Link(Component, ABC):
-    """A network model: how long a message takes."""
-
-    @abstractmethod
-    def seconds(self, num_bytes: int, world_size: int) -> float:
-        """Time for one exchange of `num_bytes` per worker among `world_size` workers."""
-
-
 class GradientEstimator(Component, ABC):
     """How a gradient is obtained from loss evaluations: exact, clipped, zeroth-order, ..."""
 

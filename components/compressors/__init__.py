@@ -1,0 +1,1 @@
+"""compressors: one file per component."""
