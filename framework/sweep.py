@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from raycipe.framework import words
 from raycipe.framework.distributions import FAR, FINITE, FRACTIONS, Mistake, name_of, values_of
@@ -10,10 +10,21 @@ from raycipe.framework.errors import Problem
 from raycipe.framework.layers import ONE_OF, without
 from raycipe.framework.sections import TOGETHER, check_metric, check_training
 from raycipe.framework.shapes import changed as changed_node
-from raycipe.framework.tree import Node
+from raycipe.framework.tree import Node, Place
 from raycipe.framework.walk import Map, Walk
 
-FIXED = ("recipe", "name", "about", "paper", "extends", "start", "track", "sweep", "profiles", "expect")
+WHILE_TRAINING = ("val", "train", "eval", "rl")  # groups of metrics that a run reports before its end
+CHANGED_BY_PBT = ("optimizer", "task")
+FIXED = ("recipe", "name", "about", "paper", "extends", "start", "track", "sweep", "study", "profiles", "expect")
+
+
+class Where(NamedTuple):
+    """Where the paths stand that are checked, and what is done with them."""
+
+    prefix: str = "sweep.space"
+    done: str = "swept"
+    code: str = "sweep"
+    run: str = "trial"
 
 
 def check_sweep(root: Node, walk: Walk, schema: dict[str, Any]) -> None:
@@ -29,8 +40,9 @@ def check_sweep(root: Node, walk: Walk, schema: dict[str, Any]) -> None:
     if not space.value:
         walk.problems.append(Problem("sweep", space.at, "sweep.space", "is empty: nothing to try"))
     for path, form in space.value.items():
-        _path(path, form, space, root, walk, schema)
+        check_path(path, form, space, root, walk, schema)
     _count(section, walk)
+    _scheduler(section, root, walk)
 
 
 def _goal(section: Node, root: Node, walk: Walk) -> None:
@@ -55,6 +67,45 @@ def _goal(section: Node, root: Node, walk: Walk) -> None:
             walk.problems.append(Problem("sweep", objectives.at, "sweep.objectives", "needs two or more metrics", hint))
         for name, mode in objectives.value.items():
             check_metric(Node(name, mode.key_at), f"sweep.objectives.{name}", "sweep", root, walk)
+
+
+def _scheduler(section: Node, root: Node, walk: Walk) -> None:
+    """What a scheduler needs of the rest: one metric that is known while a trial trains, and values it may change."""
+    sweep = section.value
+    written = sweep.get("scheduler")
+    kind = written.value.get("type") if written is not None and isinstance(written.value, dict) else written
+    if written is None or kind is None or kind.value in ("none", None):
+        return
+    at, name = written.at, kind.value
+    if "objectives" in sweep:
+        message = f"{name} compares trials by one metric, and there are several objectives"
+        walk.problems.append(Problem("sweep", at, "sweep.scheduler", message, "write scheduler: none"))
+    metric = sweep.get("metric")
+    if metric is not None and str(metric.value).partition("/")[0] not in WHILE_TRAINING:
+        message = f"{name} compares trials while they train, and {metric.value} is known only at the end"
+        walk.problems.append(Problem("sweep", at, "sweep.scheduler", message, "judge by a metric of val"))
+    if name == "pbt":
+        _population(sweep, root, at, walk)
+
+
+def _population(sweep: dict[str, Node], root: Node, at: Place, walk: Walk) -> None:
+    """Population based training carries weights and optimizer states from trial to trial while it changes values."""
+    search = sweep.get("search")
+    if search is not None and search.value == "optuna":
+        message = "pbt finds its values itself: it takes search: random"
+        walk.problems.append(Problem("sweep", search.at, "sweep.search", message))
+    if "task" not in root.value:
+        message = "pbt carries weights from trial to trial, and there is no `task` to train"
+        walk.problems.append(Problem("sweep", at, "sweep.scheduler", message))
+    for path, form in sweep["space"].value.items():
+        entries = (
+            form.value if isinstance(form.value, list) else form.value.get(name_of(form)) if name_of(form) else None
+        )
+        entries = entries.value if isinstance(entries, Node) else entries
+        plain = entries is not None and all(not isinstance(entry.value, (dict, list)) for entry in entries)
+        if not plain or path.partition(".")[0] not in CHANGED_BY_PBT or path.count(".") != 1 or path.endswith(".type"):
+            message = "pbt changes this while weights stay: only numbers and words of optimizer and task can vary"
+            walk.problems.append(Problem("sweep", form.key_at, f"sweep.space.{path}", message))
 
 
 def _count(section: Node, walk: Walk) -> None:
@@ -86,8 +137,11 @@ def _count(section: Node, walk: Walk) -> None:
         walk.problems.append(Problem("sweep", sweep["trials"].at, "sweep.trials", message, "leave it out"))
 
 
-def _path(path: str, form: Node, space: Node, root: Node, walk: Walk, schema: dict[str, Any]) -> None:
-    shown_path = f"sweep.space.{path}"
+def check_path(
+    path: str, form: Node, space: Node, root: Node, walk: Walk, schema: dict[str, Any], where: Where = Where()
+) -> None:
+    """Tell a path of the map `space` that names no argument, or a value of `form` that can't stand there."""
+    shown_path = f"{where.prefix}.{path}"
     parent, _, last = path.rpartition(".")
     if any(path == unsure or path.startswith(unsure + ".") for unsure in walk.unsure):
         return
@@ -97,24 +151,24 @@ def _path(path: str, form: Node, space: Node, root: Node, walk: Walk, schema: di
     mistake = hint = ""
     found = walk.maps.get(parent)
     if first in FIXED or (first == "resources" and path != "resources.num_workers"):
-        mistake = f"`{path}` can't be swept"
+        mistake = f"`{path}` can't be {where.done}"
     elif above:
-        mistake, hint = f"lies below the swept `{above[0]}`", "put it inside the choice"
+        mistake, hint = f"lies below the {where.done} `{above[0]}`", "put it inside the choice"
     elif beside and beside[0] in list(space.value)[: list(space.value).index(path)]:
-        mistake, hint = f"excludes `{beside[0]}`, which is swept too", "a trial can have one of them"
+        mistake, hint = f"excludes `{beside[0]}`, which is {where.done} too", f"a {where.run} can have one of them"
     elif found is None or (last not in found.arguments and not (last == "type" and found.type_kind)):
         mistake = "no argument has this path"
         near = words.nearest(path, _paths(walk))
         hint = f"did you mean `{near}`?" if near else "paths look like optimizer.lr"
     if mistake or found is None:
-        walk.problems.append(Problem("sweep", form.key_at, shown_path, mistake, hint, path))
+        walk.problems.append(Problem(where.code, form.key_at, shown_path, mistake, hint, path))
         return
     known = {(problem.at, problem.message) for problem in walk.problems}
     mistakes = _candidates(last, form, found, parent, walk, schema, known)
     if not mistakes and first in ("train", "resources"):
         mistakes = _broken_rules(path, form, space, root, walk, schema)
     for problem in mistakes:
-        problem.path = shown_path
+        problem.path, problem.code = shown_path, where.code
         if (problem.at, problem.message) not in known:
             known.add((problem.at, problem.message))
             walk.problems.append(problem)

@@ -14,7 +14,7 @@ from raycipe.framework.errors import RunError
 from raycipe.framework.results.compare import Comparison, compare, labels, leading, write_page
 from raycipe.framework.results.report import short
 from raycipe.framework.results.turned import turn
-from raycipe.framework.runs import Run, find, find_all
+from raycipe.framework.runs import Run, find, find_all, trials
 
 MANY = 6  # more runs than this are rows
 
@@ -41,9 +41,11 @@ def run_compare(args: argparse.Namespace) -> int:
 
 
 def chosen(words: Sequence[str], storage: str) -> list[Run]:
-    """The runs that the words name; a recipe's name alone means all its runs."""
+    """The runs that the words name. A recipe's name alone means all its runs, a sweep or study alone its trials."""
     every = find_all(storage, words[0]) if len(words) == 1 and Path(words[0]).name == words[0] else []
-    return every or [find(text, storage) for text in words]
+    found = every or [find(text, storage) for text in words]
+    inside = trials(found[0]) if len(found) == 1 else []
+    return inside or found
 
 
 def print_columns(comparison: Comparison, console: Console) -> None:

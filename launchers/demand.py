@@ -49,7 +49,12 @@ def local_gpus() -> float:
     return float(torch.cuda.device_count())
 
 
-def _known(asked: Mapping[str, float], there: Mapping[str, float], where: str) -> Mapping[str, float]:
+def unit_of(name: str) -> str:
+    """What people call an amount of this resource."""
+    return WORDS.get(name, ("custom", name))[1]
+
+
+def known_resources(asked: Mapping[str, float], there: Mapping[str, float], where: str) -> Mapping[str, float]:
     """`there`, completed by what it is silent about: a Ray that runs has told everything, this machine nearly so.
 
     GPUs are looked for only if they are asked for, since that imports torch.
@@ -62,12 +67,12 @@ def _known(asked: Mapping[str, float], there: Mapping[str, float], where: str) -
 def refuse_if_too_large(recipe: Mapping[str, Any], there: Mapping[str, float], where: str) -> None:
     """Raise NotStarted at once instead of waiting for ever; what is not known is left alone."""
     workers, each = demand(recipe)
-    known = _known(each, there, where)
+    known = known_resources(each, there, where)
     for name, amount in each.items():
         if name in known and workers * amount > known[name] + 1e-9:
             key, unit = WORDS.get(name, ("custom", name))
             scale = 1e9 if name == "memory" else 1
-            one, total, has = (_written(value / scale) for value in (amount, workers * amount, known[name]))
+            one, total, has = (written_amount(value / scale) for value in (amount, workers * amount, known[name]))
             most = int(known[name] // amount)
             hint = f"set resources.num_workers={most}" if most else f"lower resources.{key}"
             each_one = unit.removesuffix("s") if amount == 1 else unit
@@ -80,7 +85,7 @@ def refuse_if_too_large(recipe: Mapping[str, Any], there: Mapping[str, float], w
             )
 
 
-def _written(amount: float) -> str:
+def written_amount(amount: float) -> str:
     return f"{amount:,.0f}" if amount >= 1000 else f"{amount:.4g}"
 
 
@@ -92,7 +97,7 @@ def refuse_agents_demand(recipe: Mapping[str, Any], there: Mapping[str, float], 
     asked = {"CPU": (runners + learners) * cpus, "GPU": max(1, learners) * gpus}
     for name, amount in (resources.get("custom") or {}).items():
         asked[name] = runners * float(amount)
-    known = _known(asked, there, where)
+    known = known_resources(asked, there, where)
     for name, amount in asked.items():
         if amount and name in known and amount > known[name] + 1e-9:
             unit = WORDS.get(name, ("custom", name))[1]

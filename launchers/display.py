@@ -92,8 +92,14 @@ class Display:
         self.line(f"warning: {text}", "yellow")
 
     def progress(self, row: Mapping[str, Any]) -> None:
-        """One update: `step`, `total_steps`, `epoch`, `examples_per_s`, `eta_s` and metrics."""
+        """One update: `step`, `total_steps`, `epoch`, `examples_per_s`, `eta_s` and metrics.
+
+        Of a run of many parts instead a `line`, and a `table` (width -> what rich can print) for terminals.
+        """
         if self.quiet:
+            return
+        if "line" in row:
+            self._table(row)
             return
         known = {name: value for name, value in row.items() if "/" in name and isinstance(value, (int, float))}
         self.latest.update(known)
@@ -106,16 +112,27 @@ class Display:
     def _is_time(self) -> bool:
         return time.monotonic() - self.last_line >= PLAIN_EVERY_S
 
+    def _table(self, row: Mapping[str, Any]) -> None:
+        if self.console.is_terminal:
+            self._show(row["table"](self.console.width))
+        elif row["line"].partition("  best")[0] != self.last_step and self._is_time():
+            self.last_line, self.last_step = time.monotonic(), row["line"].partition("  best")[0]
+            self.line(row["line"])
+
     def _live(self, row: Mapping[str, Any]) -> None:
         from rich.text import Text
 
+        self._show(Text(bar_line(row, self.latest, self.console.width), no_wrap=True, overflow="crop"))
+
+    def _show(self, content: Any) -> None:
+        """Something that stays at the bottom of the terminal until it is replaced."""
         if self.bar is None:
             from rich.live import Live
 
             # Ray's output goes to the log by file number: rich must not catch it here.
             self.bar = Live(console=self.console, transient=True, redirect_stdout=False, redirect_stderr=False)
             self.bar.start()
-        self.bar.update(Text(bar_line(row, self.latest, self.console.width), no_wrap=True, overflow="crop"))
+        self.bar.update(content)
 
     def close(self) -> None:
         if self.bar is not None:

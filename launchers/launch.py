@@ -243,7 +243,8 @@ class Attempt:
         self.facts["gpus"] = gpus()
         self.begin()
         self.display.plan(
-            f"{self.recipe.name}  {self.recipe.hash[:12]}", plan_lines(self.recipe.plain, made, str(self.run))
+            f"{self.recipe.name}  {self.recipe.hash[:12]}",
+            plan_lines(self.recipe.plain, made, str(self.run), self.args.sweep),
         )
 
     def begin(self) -> None:

@@ -15,7 +15,7 @@ def run_here(
     config: Mapping[str, Any], prepare: Callable[[], None], follower: Follower, on_info: Callable[[str], None]
 ) -> dict[str, Any]:
     """Train in this process."""
-    device = _device(config["recipe"])
+    device = device_of(config["recipe"])
     prepare()
     from raycipe.framework.comm import LocalComm
     from raycipe.launchers.train import work
@@ -30,7 +30,8 @@ def run_here(
             thread.join()
 
 
-def _device(recipe: Mapping[str, Any]) -> str:
+def device_of(recipe: Mapping[str, Any]) -> str:
+    """Where a single worker trains. Raises NotStarted if the recipe asks for a GPU that is not there."""
     import torch
 
     gpus = (recipe.get("resources") or {}).get("gpus_per_worker") or 0

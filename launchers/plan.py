@@ -8,7 +8,7 @@ from typing import Any
 SECTIONS = ("data", "model", "optimizer", "env", "agent", "estimator", "editor", "study")
 
 
-def plan_lines(recipe: Mapping[str, Any], made: Any, run: str) -> dict[str, str]:
+def plan_lines(recipe: Mapping[str, Any], made: Any, run: str, is_sweep: bool = False) -> dict[str, str]:
     """What, where and how long, for people."""
     names = [f"{section} {recipe[section]['type']}" for section in SECTIONS if section in recipe]
     examples = ", ".join(f"{count:,} {name}" for name, count in made.examples.items())
@@ -22,7 +22,23 @@ def plan_lines(recipe: Mapping[str, Any], made: Any, run: str) -> dict[str, str]
         "where": _where(recipe.get("resources") or {}) if "task" in recipe else _agents_where(recipe),
         "run": run,
     }
+    if is_sweep:
+        lines = {"what": lines.pop("what"), "sweep": _sweep(recipe["sweep"]), **lines}
+        if recipe.get("resources", {}).get("num_workers", 1) in (0, 1) and "task" in recipe:
+            lines["where"] = "each trial in one process on this machine"
     return {name: text for name, text in lines.items() if text}
+
+
+def _sweep(sweep: Mapping[str, Any]) -> str:
+    from raycipe.framework.results.trials import objectives_of, scheduler_of
+    from raycipe.framework.spaces import count_of, is_grid
+
+    goals = " and ".join(f"{mode} {metric}" for metric, mode in objectives_of(sweep).items())
+    scheduler = scheduler_of(sweep)
+    how = "grid" if is_grid(sweep) else sweep["search"]
+    return f"{goals} over {', '.join(sweep['space'])}: {count_of(sweep)} trials, {how}" + (
+        f", {scheduler}" if scheduler != "none" else ""
+    )
 
 
 def _length(train: Mapping[str, Any]) -> str:

@@ -47,24 +47,61 @@ def run(
     from raycipe.launchers.progress import Follower
 
     clear_signals(run_dir)
-    outcome = empty_outcome()
     follower = Follower(run_dir, progress, on_info)
-    try:
-        config = {
-            "recipe": dict(recipe),
-            "run_dir": run_dir,
-            "resume": resume,
-            "start_dir": _start_dir(recipe, run_dir),
-            "roots": [tuple(root) for root in roots],
-        }
+
+    def body() -> Mapping[str, Any]:
+        config = _config(recipe, run_dir, resume, roots)
         if _workers(recipe) == 0:
             from raycipe.launchers.local import run_here
 
-            outcome.update(run_here(config, prepare, follower, on_info))
-        else:
-            from raycipe.launchers.cluster import run_on_ray
+            return run_here(config, prepare, follower, on_info)
+        from raycipe.launchers.cluster import run_on_ray
 
-            outcome.update(run_on_ray(config, prepare, follower, on_info, insecure, verbose, dashboard))
+        return run_on_ray(config, prepare, follower, on_info, insecure, verbose, dashboard)
+
+    outcome = told(run_dir, body)
+    follower.last()
+    clear_signals(run_dir)
+    if outcome["status"] != "done":
+        fill_from_folder(outcome, run_dir)
+    return outcome
+
+
+def run_in_process(
+    recipe: Mapping[str, Any],
+    run_dir: str,
+    *,
+    resume: bool,
+    roots: Sequence[Any],
+    hooks: Sequence[Any],
+    took_over: bool = False,
+) -> dict[str, Any]:
+    """The same for one worker in the calling process and thread, for whoever runs many: `hooks` see it train.
+
+    What they raise, if it is no error, passes through. `took_over` says that the checkpoint comes from a run with other
+    values: the optimizer keeps its own.
+    """
+    from raycipe.framework.comm import LocalComm
+    from raycipe.launchers.local import device_of
+
+    clear_signals(run_dir)
+
+    def body() -> Mapping[str, Any]:
+        config = {**_config(recipe, run_dir, resume, roots), "took_over": took_over}
+        return work(config, LocalComm(), device_of(recipe), hooks)
+
+    outcome = told(run_dir, body)
+    clear_signals(run_dir)
+    if outcome["status"] != "done":
+        fill_from_folder(outcome, run_dir)
+    return outcome
+
+
+def told(run_dir: str, body: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+    """The outcome of `body`, whose failure becomes its `error`. What can't start passes through."""
+    outcome = empty_outcome()
+    try:
+        outcome.update(body())
     except (RecipeError, NotStarted):
         raise
     except KeyboardInterrupt:
@@ -76,11 +113,18 @@ def run(
             outcome.update(status="failed", error=describe(left_by_component(error), run_dir))
     except Exception as error:  # noqa: BLE001 - whatever failed: the run folder must tell it
         outcome.update(status="failed", error=describe(error, run_dir))
-    follower.last()
-    clear_signals(run_dir)
-    if outcome["status"] != "done":
-        fill_from_folder(outcome, run_dir)
     return outcome
+
+
+def _config(recipe: Mapping[str, Any], run_dir: str, resume: bool, roots: Sequence[Any]) -> dict[str, Any]:
+    """What `work` is told."""
+    return {
+        "recipe": dict(recipe),
+        "run_dir": run_dir,
+        "resume": resume,
+        "start_dir": _start_dir(recipe, run_dir),
+        "roots": [tuple(root) for root in roots],
+    }
 
 
 def clear_signals(run_dir: str) -> None:
@@ -123,11 +167,12 @@ def _start_dir(recipe: Mapping[str, Any], run_dir: str) -> str | None:
     start = recipe.get("start")
     if not start:
         return None
-    from raycipe.framework.runs import find
+    from raycipe.framework.runs import Run, find
 
     name = start["run"] if isinstance(start, Mapping) else start
     try:
-        return str(find(name, Path(run_dir).absolute().parent.parent).path)
+        whole = Run(run_dir).parent or Run(run_dir)
+        return str(find(name, whole.path.parent.parent).path)
     except RunError as error:
         raise NotStarted("run", error.message, error.hint, "start") from error
 
@@ -150,7 +195,8 @@ def describe(error: BaseException, run_dir: str) -> dict[str, Any]:
 def _last_frame(error: BaseException) -> str:
     import traceback
 
-    frames = traceback.extract_tb(error.__traceback__)
+    frames = list(traceback.extract_tb(error.__traceback__))
+    frames = [frame for frame in frames if "site-packages" not in frame.filename] or frames  # the user's own, if any
     return f"\n    in {frames[-1].filename}:{frames[-1].lineno}, {frames[-1].name}" if frames else ""
 
 
@@ -181,5 +227,7 @@ def work(config: Mapping[str, Any], comm: Any, device: Any, hooks: Sequence[Any]
     from raycipe.framework.training.session import train
 
     plugins.adopt([tuple(root) for root in config["roots"]])
-    plan = TrainPlan(config["recipe"], config["run_dir"], config["resume"], config["start_dir"])
+    plan = TrainPlan(
+        config["recipe"], config["run_dir"], config["resume"], config["start_dir"], config.get("took_over", False)
+    )
     return asdict(train(plan, comm, device, hooks, after=measure))

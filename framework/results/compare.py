@@ -54,6 +54,8 @@ def leaves(value: Any, path: str = "") -> dict[str, Any]:
 
 def labels(runs: Sequence[Run]) -> list[str]:
     """Short names that tell the runs apart."""
+    if len({run.parent.path if run.parent else None for run in runs}) == 1 and runs[0].parent:
+        return [run.path.name for run in runs]  # trials of one run
     same = len({run.name for run in runs}) == 1
     return [run.id[-4:] if same else f"{run.name} {run.id[-4:]}" for run in runs]
 

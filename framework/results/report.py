@@ -39,6 +39,7 @@ def render(run: Run) -> str:
         curves=pictures_of_curves(run),
         artifacts=[artifact(run, item) for item in pictures_first(result.get("artifacts") or [])],
         about=about(run),
+        sweep=own_file(run, "sweep.html") is not None,
         recipe=text_of(run, "recipe.yaml"),
         resolved=text_of(run, "resolved.yaml"),
         log=text_of(run, "log.txt")[-MAX_TEXT:] if result.get("error") else "",

@@ -32,9 +32,16 @@ class Verdict(NamedTuple):
     versions: dict[str, tuple[str, str]]
 
 
-def compare_runs(first: Run, second: Run, tolerance: float = DEFAULT_TOLERANCE) -> Verdict:
-    """Compare all rows and final values; relative differences up to `tolerance` count as within rounding."""
+def compare_runs(first: Run, second: Run, tolerance: float = DEFAULT_TOLERANCE, until: int | None = None) -> Verdict:
+    """Compare all rows and final values; relative differences up to `tolerance` count as within rounding.
+
+    With `until` only the rows up to that step: the first run was stopped there.
+    """
     one, two = values(first), values(second)
+    if until is not None:
+        one, two = (
+            {key: value for key, value in both.items() if (key[1] or until + 1) <= until} for both in (one, two)
+        )
     common = one.keys() & two.keys()
     unequal = [
         Mismatch(metric, step, one[metric, step], two[metric, step])

@@ -67,6 +67,7 @@ def conclude(
         "skipped": outcome.get("skipped") or [],
         "artifacts": outcome.get("artifacts") or [],
         "error": outcome.get("error"),
+        **({"trials": outcome["trials"]} if "trials" in outcome else {}),
     }
     run.write("result.json", result)
     _end_attempt(run, status, outcome)

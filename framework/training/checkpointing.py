@@ -181,7 +181,8 @@ def restore(session: Session, checkpoint: Checkpoint) -> None:
     now = _common_state(session, None)
     check_content(checkpoint, state, now)
     check_data(state["data"], now["data"])
-    check_recipe(state["recipe"], now["recipe"])
+    if not session.plan.took_over:
+        check_recipe(state["recipe"], now["recipe"])
     warn_of_changes(session, state)
     _restore_weights(session, checkpoint, state)
     ranks = checkpoint.ranks()
@@ -214,7 +215,13 @@ def _restore_weights(session: Session, checkpoint: Checkpoint, state: Mapping[st
         return
     tied, source = checkpoint.manifest["tied"], str(checkpoint.path)
     load_weights(session.model, checkpoint.tensors("model.safetensors"), tied, source)
+    own = [dict(group) for group in session.optimizer.param_groups]
     session.optimizer.load_state_dict(state["optimizer"])
+    if session.plan.took_over:
+        before, now = state["recipe"]["optimizer"], session.plan.recipe["optimizer"]
+        changed = [name for name, value in now.items() if before.get(name) != value]
+        for group, values in zip(session.optimizer.param_groups, own, strict=True):
+            group.update({name: values[name] for name in changed if name in values})
     if session.average is not None:
         file = "ema.safetensors" if checkpoint.has("ema.safetensors") else "model.safetensors"
         load_weights(session.average.model, checkpoint.tensors(file), tied, source)

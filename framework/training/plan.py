@@ -17,6 +17,7 @@ class TrainPlan:
     run_dir: str
     resume: bool = False
     start_dir: str | None = None  # the run folder that `start` names, found by the driver
+    took_over: bool = False  # the newest checkpoint comes from a run with other values, which are not taken over
 
 
 @dataclass(frozen=True)
