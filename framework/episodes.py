@@ -7,6 +7,7 @@ first to end are the short ones.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,13 +71,15 @@ class _Running:
         return bool(terminated or truncated)
 
 
-def frames(policy: Policy, env: Env, seed: int, most: int) -> Iterator[np.ndarray]:
-    """Rendered frames (height, width, 3; uint8) of one episode. Raises whatever the renderer raises."""
+def frames(policy: Policy, env: Env, seed: int, every: int = 1) -> Iterator[np.ndarray]:
+    """Rendered frames (height, width, 3; uint8) of one episode: the first, each `every`-th step's, and the last.
+    Raises whatever the renderer raises."""
     copy = Watched(env.make(render_mode="rgb_array"), 0)
     try:
         observation, _ = copy.begin(seed)
-        for _ in range(most):
-            yield np.asarray(copy.render())
+        for step in count():
+            if step % every == 0:
+                yield np.asarray(copy.render())
             action = policy.act(np.asarray(observation)[None])[0]
             observation, _, terminated, truncated, _ = copy.step(action)
             if terminated or truncated:
@@ -90,8 +93,8 @@ def summary(episodes: Sequence[Episode]) -> dict[str, float]:
     """Metrics of one evaluation. Low and high bound the mean return with 95 % confidence (Student's t); a single
     episode has no band."""
     returns = np.array([episode.episode_return for episode in episodes])
-    count = len(returns)
-    half = float(stdtrit(count - 1, 0.975) * returns.std(ddof=1) / np.sqrt(count)) if count > 1 else 0.0
+    size = len(returns)
+    half = float(stdtrit(size - 1, 0.975) * returns.std(ddof=1) / np.sqrt(size)) if size > 1 else 0.0
     return {
         "rl/eval_return": float(returns.mean()),
         "rl/eval_return_low": float(returns.mean() - half),

@@ -73,7 +73,7 @@ def _columns(points: Sequence[tuple[int, float]]) -> tuple[list[int], list[float
 def _episode(session: Session, policy: Any) -> list[dict[str, str]]:
     """The evaluation's first episode as a moving picture, or a line that tells why there is none."""
     first = session.episodes[0]
-    made = record(policy, session.recipe["env"], session.roots, first.seed)
+    made = record(policy, session.recipe["env"], session.roots, first.seed, first.length)
     if isinstance(made, str):
         session.warn(f"no picture of an episode: {made}")
         return []

@@ -80,7 +80,7 @@ class Session:
         with Watch(self.run_dir, self.news) as watch:
             self.watch = watch
             try:
-                self._build()
+                self.build()
                 self._restore()
                 self._run()
             except BaseException as error:
@@ -96,7 +96,7 @@ class Session:
 
     # ------------------------------------------------------------------------------------------ start
 
-    def _build(self) -> None:
+    def build(self) -> None:
         seed_all(self.seed)
         self.env: Env = build(self.recipe["env"], "envs", "env")
         self.facts = self.env.facts()
@@ -129,16 +129,7 @@ class Session:
     def _run(self) -> None:
         while not self._is_over():
             before = self.step
-            began = time.monotonic()
-            result = self.algorithm.train()
-            self.health.check(result)
-            self.step, self.iteration = env_steps_of(result), self.iteration + 1
-            self.first_step_at = self.first_step_at or time.time()
-            self.recent.add(episodes_of(result))
-            metrics = {**self.recent.metrics(), **learning_of(result)}
-            metrics["time/env_steps_per_s"] = (self.step - before) / (time.monotonic() - began)
-            self.row(metrics)
-            self._judge(metrics)
+            self.iterate()
             if self._is_due("eval_every", before):
                 self.evaluate()
             if self._is_due("checkpoint_every", before):
@@ -150,6 +141,19 @@ class Session:
         self._summarise()
         if self.summary.stopped != "user":
             finish(self)
+
+    def iterate(self) -> None:
+        """One iteration of RLlib's and its row."""
+        before, began = self.step, time.monotonic()
+        result = self.algorithm.train()
+        self.health.check(result)
+        self.step, self.iteration = env_steps_of(result), self.iteration + 1
+        self.first_step_at = self.first_step_at or time.time()
+        self.recent.add(episodes_of(result))
+        metrics = {**self.recent.metrics(), **learning_of(result)}
+        metrics["time/env_steps_per_s"] = (self.step - before) / (time.monotonic() - began)
+        self.row(metrics)
+        self._judge(metrics)
 
     def _is_over(self) -> bool:
         """Whether training has reached its length or its goal, or was asked to stop."""

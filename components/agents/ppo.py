@@ -37,7 +37,7 @@ class Ppo(RllibAgent):
         entropy_coefficient: weight of the entropy; larger values explore longer
         kl_coefficient: initial weight of the KL term; 0 turns it off
         kl_target: KL per batch that the weight is adapted to
-        grad_clip: largest norm of a gradient; null does not clip
+        grad_clip: largest norm of a gradient, policy and value together; null does not clip
         num_envs_per_env_runner: environments that each runner steps side by side
         normalize_observations: by their running mean and standard deviation, clipped at 10
         share_model: policy and value function share the torso
@@ -84,7 +84,7 @@ class Ppo(RllibAgent):
         entropy_coefficient: NonNegative = 0.0,
         kl_coefficient: NonNegative = 0.0,
         kl_target: Positive = 0.01,
-        grad_clip: Positive | None = 0.5,
+        grad_clip: Positive | None = None,
         num_envs_per_env_runner: Annotated[int, Range(ge=1, le=10**4)] = 8,
         normalize_observations: bool = False,
         share_model: bool = False,

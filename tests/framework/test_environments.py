@@ -138,6 +138,8 @@ def test_frames_are_of_the_same_episode() -> None:
         def act(self, observations: np.ndarray) -> np.ndarray:
             return np.tile(np.array([[1.0, 0.0]], np.float32), (len(observations), 1))
 
-    shown = list(frames(East(), env, seed=3, most=10))
+    shown = list(frames(East(), env, seed=3))
     assert len(shown) == 5 and shown[0].shape == (160, 160, 3)
     assert not np.array_equal(shown[0], shown[-1])
+    fewer = list(frames(East(), env, seed=3, every=3))
+    assert [np.array_equal(a, b) for a, b in zip(fewer, (shown[0], shown[3], shown[4]), strict=True)] == [True] * 3

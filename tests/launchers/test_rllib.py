@@ -203,14 +203,34 @@ def test_a_demand_beyond_the_machine_is_refused() -> None:
 # ---------------------------------------------------------------------------------------------- with env runners
 
 
-@pytest.mark.slow
-def test_evaluation_by_env_runners_agrees_with_the_drivers_and_a_killed_runner_is_replaced(
-    ray_session: Any, run_dir: Path
-) -> None:
-    from ray.util.state import list_actors
+NOTING = """
+import os
+from pathlib import Path
+import gymnasium
+from raycipe.framework.contracts import Env
 
+
+@register
+class Noting(Env):
+    '''An environment that leaves the numbers of the processes that make it.'''
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def make(self, task: Any = None, render_mode: str | None = None) -> Any:
+        Path(self.folder, str(os.getpid())).touch()
+        return gymnasium.make("CartPole-v1", render_mode=render_mode)
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_env_runner_is_started_again_and_the_run_goes_on(ray_session: Any, run_dir: Path, lab: Any) -> None:
+    lab({"envs/noting": NOTING})
+    notes = run_dir / "notes"
+    notes.mkdir()
     plain = recipe(
-        train={"env_steps": 20_000, "eval_every": 1000, "eval_episodes": 5},
+        env={"type": "noting", "folder": str(notes)},
+        train={"env_steps": 30_000, "eval_every": 5000, "eval_episodes": 5},
         resources={"num_env_runners": 2, "cpus_per_worker": 0.5},
         measures=[],
     )
@@ -218,16 +238,30 @@ def test_evaluation_by_env_runners_agrees_with_the_drivers_and_a_killed_runner_i
 
     def kill(row: dict[str, Any]) -> None:
         if row["step"] >= 2000 and not killed:
-            runners = [actor for actor in list_actors() if actor.class_name == "SingleAgentEnvRunner"]
-            alive = [actor.pid for actor in runners if actor.state == "ALIVE" and actor.pid]
-            killed.append(alive[0])
-            os.kill(alive[0], signal.SIGKILL)
+            killed.append(next(int(file.name) for file in notes.iterdir() if int(file.name) != os.getpid()))
+            os.kill(killed[0], signal.SIGKILL)
 
     said: list[str] = []
     result = launch(plain, run_dir, progress=kill, on_info=said.append)
-    assert result["error"] is None and result["status"] == "done" and result["steps"] >= 20_000 and killed
+    assert result["error"] is None and result["status"] == "done" and result["steps"] >= 30_000 and killed
     assert any("an env runner died and was started again" in line for line in said)
-    assert result["checkpoints"]
+    assert len(list(notes.iterdir())) == 4  # the driver, two runners and the new one
+
+
+@pytest.mark.slow
+def test_the_evaluation_is_the_same_wherever_it_is_played(ray_session: Any, tmp_path: Path) -> None:
+    from raycipe.framework.episodes import evaluation_seeds, play
+    from raycipe.framework.registry import make
+    from raycipe.launchers.rllib_build import build_algorithm, evaluate
+
+    plain = recipe(resources={"num_env_runners": 2, "cpus_per_worker": 0.5})
+    env, agent = make("envs/gymnasium", id="CartPole-v1"), make("agents/ppo", num_envs_per_env_runner=2)
+    algorithm = build_algorithm(plain, agent, env.facts(), str(tmp_path / "toy" / "x"), [])
+    try:
+        policy, seeds = agent.policy(algorithm), evaluation_seeds(3, 7)
+        assert evaluate(algorithm, policy, plain, [], seeds) == play(policy, env, seeds)
+    finally:
+        algorithm.stop()
 
 
 @pytest.mark.slow
