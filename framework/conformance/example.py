@@ -13,7 +13,7 @@ import torch
 
 from raycipe.framework import catalogue, declaration
 from raycipe.framework.check import check
-from raycipe.framework.contracts import Batch, Component, Data, Model, Optimizer, Split, Task
+from raycipe.framework.contracts import Batch, Component, Data, Model, Optimizer, Saddle, Split, Task
 from raycipe.framework.recipe import load
 from raycipe.framework.registry import build, get
 
@@ -109,9 +109,14 @@ class Example:
         task: Task = build(self.recipe["task"], "tasks", "task", facts=self.facts)
         return task
 
+    def trained_model(self, seed: int = SEED) -> torch.nn.Module:
+        """The model with the task's own variables."""
+        return self.task().trained(self.model(seed), self.splits)
+
     def optimizer(self, model: torch.nn.Module, **changes: Any) -> Optimizer:
         recipe = {**self.recipe["optimizer"], **changes}
-        given = {"params": [p for p in model.parameters() if p.requires_grad]}
+        parameters: list[Any] = [p for p in model.parameters() if p.requires_grad]
+        given = {"params": model.groups() if isinstance(model, Saddle) else parameters}
         optimizer: Optimizer = build(recipe, "optimizers", "optimizer", given, self.facts)
         return optimizer
 

@@ -9,7 +9,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from raycipe.framework.conformance.example import Example, cast
-from raycipe.framework.contracts import Batch, Split, TensorSplit
+from raycipe.framework.contracts import Batch, Saddle, SaddleTask, Split, TensorSplit
 from raycipe.framework.registry import build
 
 SPLITS = {"train", "val", "test"}
@@ -97,7 +97,7 @@ def same_seed_gives_the_same_weights(example: Example) -> None:
 def every_parameter_gets_a_gradient(example: Example) -> None:
     """In float32 and in float64: a parameter without one breaks data-parallel training."""
     for dtype in (torch.float32, torch.float64):
-        model = example.model().to(dtype)
+        model = example.trained_model().to(dtype)
         batch = cast(example.batch(), dtype)
         loss = example.task().loss(model, batch)
         assert loss.value.dim() == 0 and bool(torch.isfinite(loss.value)), f"the loss is {loss.value}"
@@ -133,7 +133,7 @@ def weights_survive_safetensors(example: Example) -> None:
 
 def loss_and_scores_add_up_over_batches(example: Example) -> None:
     """A mean and sums over units: two halves together give the whole, so that workers may share a batch."""
-    task, model = example.task(), example.model().double().eval()
+    task, model = example.task(), example.trained_model().double().eval()
     batch = cast(example.batch(), torch.float64)
     cut = len(batch["x"]) // 3
     halves = [{key: v[:cut] for key, v in batch.items()}, {key: v[cut:] for key, v in batch.items()}]
@@ -153,7 +153,7 @@ def loss_and_scores_add_up_over_batches(example: Example) -> None:
 
 def reported_names_are_declared(example: Example) -> None:
     """Fresh metrics at each call, without own synchronization; the final names stand in `reports`."""
-    task, model, batch = example.task(), example.model().eval(), example.batch()
+    task, model, batch = example.task(), example.trained_model().eval(), example.batch()
     with torch.no_grad():
         loss = task.loss(model, batch)
         metrics, others = task.metrics(), task.metrics()
@@ -174,6 +174,23 @@ def own_data_pass_the_task_check(example: Example) -> None:
     example.task().check(example.facts, example.splits)
 
 
+def saddle_tasks_value_each_example_alone(example: Example) -> None:
+    """(batch,) values that do not depend on the rest of the batch; to project twice is to project once."""
+    task, saddle = example.task(), example.trained_model()
+    if not isinstance(task, SaddleTask):
+        return
+    assert isinstance(saddle, Saddle), "`variables` must give a Saddle"
+    batch = example.batch()
+    together, _ = task.evaluate(saddle, batch)
+    alone = [task.evaluate(saddle, {key: v[i : i + 1] for key, v in batch.items()})[0] for i in range(len(batch["id"]))]
+    assert together.shape == (len(batch["id"]),), f"`evaluate` gives {tuple(together.shape)}, not a value an example"
+    torch.testing.assert_close(torch.cat(alone), together, rtol=1e-6, atol=1e-9)
+    w, v = (torch.cat([p.detach().reshape(-1) for _, p in saddle.role(role)]) for role in ("min", "max"))
+    far = task.project(saddle, w + 100.0, v + 100.0)
+    for once, twice in zip(far, task.project(saddle, *far), strict=True):
+        torch.testing.assert_close(twice, once, rtol=1e-9, atol=1e-12)
+
+
 def _weight(weight: Tensor | None, batch: Batch) -> float:
     return float(len(batch["x"])) if weight is None else float(weight)
 
@@ -186,4 +203,9 @@ MODELS = (
     evaluation_treats_examples_alone,
     weights_survive_safetensors,
 )
-TASKS = (loss_and_scores_add_up_over_batches, reported_names_are_declared, own_data_pass_the_task_check)
+TASKS = (
+    loss_and_scores_add_up_over_batches,
+    reported_names_are_declared,
+    own_data_pass_the_task_check,
+    saddle_tasks_value_each_example_alone,
+)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from raycipe.framework.comm import LocalComm
 from raycipe.framework.conformance.example import Example, cast
+from raycipe.framework.conformance.players import stand_in
 from raycipe.framework.contracts import Optimizer, OptimizerRun, Trained
 from raycipe.framework.registry import build
 
@@ -24,10 +25,12 @@ class _Run:
     """A few steps on one batch, as the training loop takes them."""
 
     def __init__(self, example: Example, dtype: torch.dtype = torch.float32) -> None:
-        self.task, self.model = example.task(), example.model().to(dtype)
+        self.task, self.model = example.task(), example.trained_model().to(dtype)
         self.batch = cast(example.batch(), dtype)
         self.optimizer = example.optimizer(self.model)
-        self.optimizer.prepare(OptimizerRun(total_steps=100, comm=LocalComm(), seed=0, evaluate=self.loss))
+        self.taken = 0
+        self.problem = stand_in(self.task, self.model, self.optimizer, self.batch, example.splits)
+        self.optimizer.prepare(OptimizerRun(100, LocalComm(), 0, evaluate=self.loss, problem=self.problem))
 
     def loss(self) -> Tensor:
         self.optimizer.zero_grad()
@@ -39,14 +42,28 @@ class _Run:
         losses = []
         for _ in range(count):
             losses.append(float(self.loss()))
+            if self.problem is not None:
+                self.problem.begin(self.taken)
             self.optimizer.step()
+            self.taken += 1
         return losses
+
+    def gradient_norm(self) -> float:
+        self.loss()
+        return math.sqrt(sum(float(p.grad.square().sum()) for p in self.model.parameters() if p.grad is not None))
 
 
 def steps_lower_the_loss(example: Example) -> None:
-    """On one batch, in float32 and in float64."""
+    """On one batch, in float32 and in float64. In a minimax problem the gradient of both players gets smaller."""
     for dtype in (torch.float32, torch.float64):
-        losses = _Run(example, dtype).steps(30)
+        run = _Run(example, dtype)
+        if run.task.saddle:
+            before = run.gradient_norm()
+            run.steps(30)
+            after = run.gradient_norm()
+            assert after < before, f"{dtype}: the gradient's norm goes from {before} to {after}"
+            continue
+        losses = run.steps(30)
         assert all(map(math.isfinite, losses)) and losses[-1] < losses[0], f"{dtype}: {losses[0]} -> {losses[-1]}"
 
 
@@ -59,6 +76,7 @@ def restored_state_continues_bit_for_bit(example: Example) -> None:
     resumed.model.load_state_dict(weights)
     resumed.optimizer.load_state_dict(common)
     resumed.optimizer.load_rank_state(mine, [mine])
+    resumed.taken = STEPS
     assert unbroken.steps(STEPS) == resumed.steps(STEPS), "losses differ after a restore"
     for a, b in zip(unbroken.model.parameters(), resumed.model.parameters(), strict=True):
         assert torch.equal(a, b), "weights differ after a restore"
@@ -107,7 +125,7 @@ def factor_is_pure_and_finite(example: Example) -> None:
 
 def measure_leaves_everything_as_it_was(example: Example) -> None:
     """Weights, modes and random state untouched; equal at a second call; finite values under declared names."""
-    model, start = example.model().eval(), example.model(9)
+    model, start = example.trained_model().eval(), example.trained_model(9)
     trained = Trained(
         recipe=example.recipe,
         splits=example.splits,
@@ -138,4 +156,5 @@ OPTIMIZERS = (
     parameters_may_be_a_generator_or_groups,
 )
 SCHEDULES = (factor_is_pure_and_finite,)
+GRADIENTS = (steps_lower_the_loss, restored_state_continues_bit_for_bit)
 MEASURES = (measure_leaves_everything_as_it_was,)

@@ -30,6 +30,12 @@ from raycipe.framework.contracts.estimators import WeakLearner as WeakLearner
 from raycipe.framework.contracts.reinforcement import Agent as Agent
 from raycipe.framework.contracts.reinforcement import Env as Env
 from raycipe.framework.contracts.reinforcement import Policy as Policy
+from raycipe.framework.contracts.saddle import Estimate as Estimate
+from raycipe.framework.contracts.saddle import GradientEstimator as GradientEstimator
+from raycipe.framework.contracts.saddle import Point as Point
+from raycipe.framework.contracts.saddle import Problem as Problem
+from raycipe.framework.contracts.saddle import Saddle as Saddle
+from raycipe.framework.contracts.saddle import SaddleTask as SaddleTask
 from raycipe.framework.contracts.trained import Editor as Editor
 from raycipe.framework.contracts.trained import Forget as Forget
 from raycipe.framework.contracts.trained import InverseHVP as InverseHVP
@@ -40,7 +46,6 @@ from raycipe.framework.contracts.trained import Study as Study
 from raycipe.framework.contracts.trained import Subspace as Subspace
 from raycipe.framework.contracts.trained import Trained as Trained
 from raycipe.framework.contracts.training import Data as Data
-from raycipe.framework.contracts.training import GradientEstimator as GradientEstimator
 from raycipe.framework.contracts.training import Loss as Loss
 from raycipe.framework.contracts.training import Model as Model
 from raycipe.framework.contracts.training import Optimizer as Optimizer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,6 +16,7 @@ from raycipe.framework.splits import Batch, Split
 
 if TYPE_CHECKING:
     from raycipe.framework.comm import Comm
+    from raycipe.framework.contracts.saddle import Problem
 
 # ---------------------------------------------------------------------------------------------- data
 
@@ -67,6 +68,11 @@ class Task(Component, ABC):
     """
 
     reports: ClassVar[tuple[str, ...]] = ()
+    saddle: ClassVar[bool] = False  # a minimax task, see `SaddleTask`
+
+    def trained(self, model: nn.Module, splits: Mapping[str, Split]) -> nn.Module:
+        """What is trained: the model, or the model with variables of the task's own."""
+        return model
 
     @abstractmethod
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
@@ -121,19 +127,23 @@ class OptimizerRun:
     comm: Comm
     seed: int  # for its own random streams: (seed, "compress", rank, step)
     evaluate: Callable[[], Tensor]  # zero_grad, loss on the same batch again, backward; returns the loss
+    problem: Problem | None = None  # of a minimax task
 
 
 class Optimizer(Component, torch.optim.Optimizer):
     """A `torch.optim.Optimizer` whose first constructor parameter, `params`, is given by the framework.
 
-    Parameter groups may carry a `role` (`min` or `max`, for minimax tasks). It works alone, in three lines of plain
-    PyTorch, too: `prepare` is only called by the training loop. An optimizer with `exchanges = True` gets local
-    gradients and communicates in `step()`, called equally often on all ranks; see docs/guide/optimizers.md for the
-    members that such an optimizer overrides.
+    Parameter groups may carry a `role` (`min` or `max`, for minimax tasks; see `Problem`). It works alone, in three
+    lines of plain PyTorch, too: `prepare` is only called by the training loop. An optimizer with `exchanges = True`
+    gets local gradients and communicates in `step()`, called equally often on all ranks; see docs/guide/optimizers.md
+    for the members that such an optimizer overrides.
     """
 
     given: ClassVar[tuple[str, ...]] = ("params",)
     exchanges: ClassVar[bool] = False
+    saddle: ClassVar[bool] = False  # for minimax tasks, and for them alone
+    uses_gradients: bool = True  # False: the loop computes losses only, and the optimizer asks for what it needs
+    whole_batch: bool = False  # True: every worker is given the whole batch, not its share
     local_weights: ClassVar[bool] = False
     schedule: Schedule | None = None
     synced_at: int | None = None
@@ -164,11 +174,3 @@ class Optimizer(Component, torch.optim.Optimizer):
     def stats(self) -> dict[str, Tensor | float]:
         """Detached numbers for the log (`comm/bytes`, buffer norms); read at log events only."""
         return {}
-
-
-class GradientEstimator(Component, ABC):
-    """How a gradient is obtained from loss evaluations: exact, clipped, zeroth-order, ..."""
-
-    @abstractmethod
-    def estimate(self, closure: Callable[[], Tensor], params: Sequence[Tensor], generator: torch.Generator) -> None:
-        """Fill `.grad` of `params`; `closure` evaluates the loss (a scalar, with graph) on the current batch."""

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from raycipe.framework.comm import Comm
-from raycipe.framework.contracts import Data, Optimizer, Split, Task
+from raycipe.framework.contracts import Data, Optimizer, Saddle, Split, Task
 from raycipe.framework.errors import RunError
 from raycipe.framework.registry import build
 from raycipe.framework.streams import key
@@ -52,7 +52,8 @@ def build_parts(plan: TrainPlan, device: torch.device, seed: int) -> Parts:
     def initial_model() -> nn.Module:
         rng = capture_rng()
         torch.manual_seed(key(seed, "init"))
-        model: nn.Module = build(section, "models", "model", facts=data.facts).to(device)
+        model: nn.Module = build(section, "models", "model", facts=data.facts)
+        model = task.trained(model, splits).to(device)
         restore_rng(rng)
         if start is not None:
             load_weights(model, start.tensors("model.safetensors"), start.manifest["tied"], str(start.path))
@@ -63,9 +64,23 @@ def build_parts(plan: TrainPlan, device: torch.device, seed: int) -> Parts:
 
 
 def build_optimizer(recipe: Mapping[str, Any], model: nn.Module, facts: Mapping[str, Any]) -> Optimizer:
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    parameters: list[Any] = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if isinstance(model, Saddle):
+        parameters = model.groups()
     optimizer: Optimizer = build(recipe["optimizer"], "optimizers", "optimizer", {"params": parameters}, facts)
+    check_players(optimizer, isinstance(model, Saddle))
     return optimizer
+
+
+def check_players(optimizer: Optimizer, saddle: bool) -> None:
+    """Raise RunError if a minimax task is given to an optimizer that only descends, or the other way round."""
+    name = f"optimizers/{optimizer.type_name}"
+    if saddle and not optimizer.saddle:
+        message = f"{name} minimizes over all variables, but the task has a player that maximizes"
+        raise RunError("recipe", message, "take one for minimax tasks: sgda, extragradient, ...", "optimizer.type")
+    if optimizer.saddle and not saddle:
+        message = f"{name} is for minimax tasks, and this task has no player that maximizes"
+        raise RunError("recipe", message, "take sgd, adam, ..., or a task such as auc_saddle", "optimizer.type")
 
 
 def copy_for_average(model: nn.Module, decay: float | None) -> nn.Module | None:

@@ -70,6 +70,10 @@ class Feed:
             counts[own:] = [0] * (self.accumulate - own)
         return Step(epoch, ids.shape[0], own, mine, self._source(epoch, parts), counts)
 
+    def replicate(self) -> None:
+        """Give this rank the whole batches, as every other one."""
+        self.rank, self.world_size = 0, 1
+
     def close(self) -> None:
         """End the reading processes, if there are any; the collector would find them late and wait for them."""
         if isinstance(self._source, MapStyle):

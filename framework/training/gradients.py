@@ -85,3 +85,11 @@ class Gradients:
     @property
     def _device(self) -> torch.device:
         return self.exchange.parameters[0].device
+
+
+class Losses(Gradients):
+    """For optimizers that use no gradients: the losses alone."""
+
+    def _one(self, step: Step, place: int, scale: Callable[[Tensor], Tensor] | None) -> tuple[Loss, int]:
+        with torch.no_grad(), self.precision.autocast():
+            return self.task.loss(self.model, step.batches[place]), step.counts[place]

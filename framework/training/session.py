@@ -24,9 +24,10 @@ from raycipe.framework.training.due import Due, assess, checkpoint, run_due, sco
 from raycipe.framework.training.exchange import FSDP, choose, shard
 from raycipe.framework.training.failures import enough_memory, memory_error, nonfinite_loss, out_of_memory
 from raycipe.framework.training.feed import Feed, Step, check_batch, in_order, order_of
-from raycipe.framework.training.gradients import Gradients
+from raycipe.framework.training.gradients import Gradients, Losses
 from raycipe.framework.training.judge import Judge, check_targets
 from raycipe.framework.training.plan import Length, Settings, Summary, TrainPlan
+from raycipe.framework.training.players import Players
 from raycipe.framework.training.precision import Precision, machine, threads_of
 from raycipe.framework.training.probe import probe
 from raycipe.framework.training.resumable import start_over
@@ -98,6 +99,7 @@ class Session:
         self.watch: Any = None
         self.summary = Summary()
         self.step = self.examples = self.skipped = 0
+        self.current = Step(0, 0, 0, torch.zeros(0, dtype=torch.int64), [], [])  # before the first batch
         self.attempt, self.seconds_before = 0, 0.0
         self.started = time.monotonic()
         self.first_step_at: float | None = None
@@ -155,7 +157,8 @@ class Session:
         self._build_optimizer()
         self.interval = Interval()
         checks = settings.on_nonfinite == "skip" or (self.exchange.per_step_flags and self.device.type == "cpu")
-        self.gradients = Gradients(self.task, called, self.exchange, self.precision, self.comm, checks)
+        kind = Gradients if self.optimizer.uses_gradients else Losses
+        self.gradients = kind(self.task, called, self.exchange, self.precision, self.comm, checks)
 
     def _average(self, copy: torch.nn.Module | None) -> Average | None:
         if copy is None or self.settings.ema is None:
@@ -169,9 +172,11 @@ class Session:
         self.base_rates = [float(group["lr"]) for group in self.optimizer.param_groups]
         comm = self.comm.group() if self.optimizer.exchanges else self.comm
         self.optimizer_comm = comm
-        self.optimizer.prepare(
-            OptimizerRun(self.length.total_steps, comm, self.seed, lambda: self.gradients.again(self.current))
-        )
+        problem = Players(self) if self.task.saddle else None
+        again = lambda: self.gradients.again(self.current)  # noqa: E731
+        self.optimizer.prepare(OptimizerRun(self.length.total_steps, comm, self.seed, again, problem))
+        if self.optimizer.whole_batch:
+            self.feed.replicate()
 
     def _warm_backward(self) -> None:
         rng, buffers = capture_rng(), [buffer.clone() for buffer in self.model.buffers()]

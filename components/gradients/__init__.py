@@ -1,0 +1,1 @@
+"""gradients: one file per component."""
