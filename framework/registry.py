@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, get_args, get_origin
@@ -120,7 +120,8 @@ def build(
     A constructor's ValueError that begins with an argument's name becomes a located RecipeError where `value` is a
     Node; every other exception keeps its type and gets a note with path, component and arguments.
     """
-    return _component(value, kind, _Context(given or {}, facts or {}), path)
+    supplied = {name: list(thing) if isinstance(thing, Iterator) else thing for name, thing in (given or {}).items()}
+    return _component(value, kind, _Context(supplied, facts or {}), path)  # an iterator would serve one component only
 
 
 class _Context(NamedTuple):

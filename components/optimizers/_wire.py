@@ -244,9 +244,19 @@ def choose(collective: Collective, compressor: Compressor, plans: Sequence[Plan]
         return collective
     if compressor.reducible and world_size > 1:
         return "all_reduce"
-    bits = 8 * sum(plan.payload_bytes for plan in plans) / max(1, sum(plan.numel for plan in plans))
-    gathers = (world_size - 1) * bits < 64 * (world_size - 1) / world_size
-    return "all_gather" if gathers or world_size == 1 or compressor.passes > 1 else "two_phase"
+    if world_size == 1 or compressor.passes > 1:
+        return "all_gather"
+    return _gather_or_two_phase(compressor, plans, world_size)
+
+
+def _gather_or_two_phase(compressor: Compressor, plans: Sequence[Plan], world_size: int) -> str:
+    """Gather while a rank sends less than in a dense all-reduce, or where two phases would save less than a tenth."""
+    others = world_size - 1
+    gathered = others * sum(plan.payload_bytes for plan in plans)
+    dense = 2 * others / world_size * 4 * sum(plan.numel for plan in plans)
+    shards = [compressor.plan(-(-plan.numel // world_size)) for plan in plans]
+    in_two = 2 * others * sum(plan.payload_bytes for plan in shards)
+    return "all_gather" if gathered < dense or 0.9 * gathered <= in_two else "two_phase"
 
 
 def _refused(message: str, hint: str = "") -> RunError:

@@ -59,6 +59,45 @@ def test_a_broken_run_of_two_workers_ends_at_the_unbroken_result(
     assert wanted[0]["weights"] == wanted[1]["weights"]
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [{"fragments": 2, "overlap_steps": 1}, {"overlap_steps": 3, "mix": "add_local", "average": "uniform"}],
+    ids=str,
+)
+def test_a_run_broken_in_mid_round_ends_at_the_unbroken_result(
+    arguments: dict[str, Any], toy: Any, fit: Any, end_of: Any, world: Any, tmp_path: Path
+) -> None:
+    inner = {"type": "adamw", "lr": 0.01, "schedule": {"type": "cosine"}}
+    optimizer = {"type": "diloco", "H": 5, "inner": inner, "compressor": TOPK, **arguments}
+    recipe = toy(optimizer=optimizer, model=MODEL, train_log_every=3)
+    wanted = world(2, lambda rank: end_of(recipe, fresh(tmp_path / "unbroken"))).gather()
+
+    def first(rank: int) -> Any:
+        def stop(session: Any, event: str) -> None:
+            session.watch.requested = session.step >= 23
+
+        return fit(recipe, fresh(tmp_path / "broken"), hooks=[stop]).steps
+
+    assert world(2, first).gather() == [27, 27]
+    assert world(2, lambda rank: end_of(recipe, tmp_path / "broken", True)).gather() == wanted
+    assert wanted[0]["weights"] == wanted[1]["weights"]
+
+
+def test_another_number_of_workers_goes_on_from_the_anchors(toy: Any, fit: Any, world: Any, tmp_path: Path) -> None:
+    inner = {"type": "adamw", "lr": 0.01}
+    recipe = toy(optimizer={"type": "diloco", "H": 5, "inner": inner, "compressor": TOPK}, model=MODEL)
+
+    def half(rank: int) -> Any:
+        def stop(session: Any, event: str) -> None:
+            session.watch.requested = session.step >= 20
+
+        return fit(recipe, fresh(tmp_path / "run"), hooks=[stop]).steps
+
+    world(2, half).gather()
+    summary = fit(recipe, tmp_path / "run", True)
+    assert summary.steps == 75 and summary.final["test/loss"] < 0.7
+
+
 @pytest.mark.parametrize("average", ["none", "uniform"])
 def test_a_run_without_workers_learns_and_resumes(
     average: str, toy: Any, fit: Any, end_of: Any, tmp_path: Path
@@ -90,7 +129,9 @@ def test_another_number_of_workers_goes_on(toy: Any, fit: Any, world: Any, tmp_p
 # ---------------------------------------------------------------------------------------------- what really travels
 
 
-def exchange(comm: Comm, compressor: Any, collective: str, numel: int = 50_000, steps: int = 3) -> tuple[Tensor, int, int]:
+def exchange(
+    comm: Comm, compressor: Any, collective: str, numel: int = 50_000, steps: int = 3
+) -> tuple[Tensor, int, int]:
     """(weights after some steps, bytes that the communicator counts, bytes that the kernel counts) of one rank."""
     weight = nn.Parameter(torch.zeros(numel))
     optimizer = make("optimizers/ef_sgd", params=[weight], lr=0.1, compressor=compressor, collective=collective)
