@@ -91,7 +91,7 @@ def _check_observation(observation: Any, space: Any, where: str) -> None:
     if not isinstance(space, gymnasium.spaces.Box):
         return
     found = np.asarray(observation)
-    fits = np.can_cast(found.dtype, space.dtype, "same_kind") and found.shape == space.shape
+    fits = np.can_cast(found.dtype, np.dtype(space.dtype or np.float32), "same_kind") and found.shape == space.shape
     wanted = f"{space.dtype} of shape {space.shape}"
     assert fits, f"{where} gave {found.dtype} of shape {found.shape}, where observation_space says {wanted}"
 
