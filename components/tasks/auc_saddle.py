@@ -105,6 +105,11 @@ class AucSaddle(SaddleTask):
         slope = (p * s * (1 - positive) - (1 - p) * s * positive).mean()
         return (slope / (p * (1 - p))).clamp(-self.radius_v, self.radius_v).reshape(1)
 
+    def unit(self, saddle: Saddle) -> float:
+        """p (1 - p): the value is then the mean over pairs of (1 - (s+ - s-))², less 1."""
+        p = float(saddle.get_buffer("p"))
+        return p * (1 - p)
+
     def population(self, saddle: Saddle, facts: Mapping[str, Any]) -> tuple[float, float] | None:
         """For a linear model on classes of known moments (`population`): max over c of E f, in units of p(1-p).
 

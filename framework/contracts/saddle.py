@@ -109,8 +109,12 @@ class SaddleTask(Task):
         return None
 
     def population(self, saddle: Saddle, facts: Mapping[str, Any]) -> tuple[float, float] | None:
-        """(max over v of the expected value at the module's w, its least value), where the data tell their law."""
+        """(max over v of the expected value at the module's w, its least value), in `unit`s, where their law is known."""
         return None
+
+    def unit(self, saddle: Saddle) -> float:
+        """What values of f are told in: measures divide by it."""
+        return 1.0
 
     def strongly_concave(self) -> bool:
         """Whether f is strongly concave in v or v is bounded, so that plain descent-ascent does not circle for ever."""

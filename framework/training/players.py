@@ -59,9 +59,11 @@ class FlatPlayers:
             parts.update({f"saddle.{name}": piece.view(p.shape) for (name, p), piece in pieces})
         return parts
 
-    def value(self, w: Tensor, v: Tensor, batch: Batch) -> Tensor:
-        """f of each example, (batch,), at flat w and v."""
-        values: Tensor = torch.func.functional_call(self.evaluator, self.named_parts(w, v), (batch,))
+    def value(self, w: Tensor, v: Tensor, batch: Batch, constants: Mapping[str, Tensor] = {}) -> Tensor:
+        """f of each example, (batch,), at flat w and v; `constants` replace those of the module."""
+        parts = self.named_parts(w, v)
+        parts.update({f"saddle.{name}": values for name, values in constants.items()})
+        values: Tensor = torch.func.functional_call(self.evaluator, parts, (batch,))
         return values
 
     def values(self, w: Tensor, v: Tensor, batch: Batch) -> Tensor:
@@ -73,11 +75,11 @@ class FlatPlayers:
         values: Tensor = torch.vmap(self.value, in_dims=(*dims, None), randomness="same")(points[0], points[1], batch)
         return values
 
-    def sample_gradients(self, w: Tensor, v: Tensor, batch: Batch) -> Point:
+    def sample_gradients(self, w: Tensor, v: Tensor, batch: Batch, constants: Mapping[str, Tensor] = {}) -> Point:
         """(batch, d_w) and (batch, d_v) at flat w and v."""
 
         def one(w: Tensor, v: Tensor, example: Mapping[str, Tensor]) -> Tensor:
-            return self.value(w, v, {name: values.unsqueeze(0) for name, values in example.items()})[0]
+            return self.value(w, v, {name: values.unsqueeze(0) for name, values in example.items()}, constants)[0]
 
         if not len(batch["id"]):
             return w.new_zeros(0, len(w)), v.new_zeros(0, len(v))

@@ -29,6 +29,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     parquet.write_table(flowers, folder / "flowers.parquet")
     pitch = np.arange(90) % 2
     waves = np.sin(np.arange(20) * (1 + pitch[:, None]) / 3) + generator.normal(scale=0.1, size=(90, 20))
+    rows = [" ".join(f"{k + 1}:{v:.4f}" for k, v in enumerate(row)) for row in waves]
+    labels = ("-1", "+1")
+    (folder / "a9a.libsvm").write_text("".join(f"{labels[y]} {row}\n" for y, row in zip(pitch, rows, strict=True)))
     np.savez(folder / "waves.npz", x=waves, y=pitch)
     return folder
 
