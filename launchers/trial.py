@@ -155,6 +155,7 @@ def _train_here(
     except LeftTraining as left:
         outcome = {**train.empty_outcome(), "status": "done" if left.stopped else "interrupted"}
         outcome["stopped"] = left.stopped
+        train.clear_signals(str(run))
         train.fill_from_folder(outcome, str(run))
         return outcome
     except RunError as error:  # what can't start, in a process of its own: the trial's failure, not the sweep's

@@ -94,7 +94,7 @@ class _Sweep:
             with graceful(str(self.run), self.on_info, STOPPING):
                 self._fit(places)
             facts = ray_facts(url)
-        outcome = conclude_sweep(self.recipe, self.run, self.plan, self.base, self.on_info)
+        outcome = conclude_sweep(self.recipe, self.run, self.plan, self.on_info)
         if self.stop.exists():
             outcome["status"], outcome["error"] = "interrupted", None
         elif self.plan.out_of_time:
@@ -202,7 +202,6 @@ def set_tune_environment() -> None:
     for name, value in {
         "TUNE_DISABLE_SIGINT_HANDLER": "1",
         "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
-        "TUNE_RESULT_BUFFER_LENGTH": "1",
         "TUNE_WARN_THRESHOLD_S": "60",
         "RAY_AIR_NEW_OUTPUT": "0",
     }.items():

@@ -10,7 +10,6 @@ from raycipe.framework.errors import counted as many
 from raycipe.framework.results.trials import Trial, counted, pareto, ranked, read_trials
 from raycipe.framework.runs import Run
 from raycipe.launchers.train import empty_outcome
-from raycipe.launchers.trial import Base
 from raycipe.launchers.tune_board import told
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ TABLE = "trials.csv"
 PAGE = "sweep.html"
 
 
-def conclude_sweep(recipe: Recipe, run: Run, plan: Any, base: Base, on_info: Callable[[str], None]) -> dict[str, Any]:
+def conclude_sweep(recipe: Recipe, run: Run, plan: Any, on_info: Callable[[str], None]) -> dict[str, Any]:
     """The launcher's part of result.json. A failed trial makes the sweep failed; a diverged one does not."""
     sweep = recipe.plain["sweep"]
     found = read_trials(run, sweep)
@@ -92,11 +91,11 @@ def write_table(run: Run, found: list[Trial], metrics: list[str]) -> None:
 
 def _error(found: list[Trial]) -> dict[str, Any] | None:
     """What went wrong, if anything did: the failed trials, or that none is left."""
-    failed = [trial for trial in found if trial.status in ("failed", "killed")]
+    failed = [trial for trial in found if trial.status not in ("done", "stopped", "diverged")]
     diverged = [trial for trial in found if trial.status == "diverged"]
     shown: Mapping[str, Any]
     if failed:
-        shown = failed[0].result.get("error") or {}
+        shown = failed[0].result.get("error") or {"message": f"it is {failed[0].status}: launch --resume takes it up"}
         message = f"{len(failed)} of {many(len(found), 'trial')} failed; trial {failed[0].name}: {shown.get('message')}"
         return {"type": "trial", "message": message, "where": None, "step": None, "trial": failed[0].name}
     if found and len(diverged) == len(found):

@@ -76,14 +76,25 @@ def build(found: Mapping[str, Any], sweep: Mapping[str, Any], generator: np.rand
     if name == "median":
         return _median_rule(**common, grace_period=found["grace_period"])
     if name == "pbt":
-        return schedulers.PopulationBasedTraining(
-            **common,
-            perturbation_interval=found["interval"],
-            custom_explore_fn=lambda config: {**config, "changes": explored(sweep["space"], config, generator)},
-            log_config=False,
-            require_attrs=False,
-        )
+        return _population(sweep["space"], generator, perturbation_interval=found["interval"], **common)
     return schedulers.FIFOScheduler()
+
+
+def _population(space: Mapping[str, Any], generator: np.random.Generator, **arguments: Any) -> Any:
+    """Tune's population based training, with values that are moved within the sweep's own space.
+
+    In rounds (`synch`): all trials are compared at the same point, however many run at a time.
+    """
+    import random
+
+    from ray.tune.schedulers import PopulationBasedTraining
+
+    class Population(PopulationBasedTraining):  # type: ignore[misc]
+        def _get_new_config(self, trial: Any, trial_to_clone: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+            return {**trial.config, "changes": explored(space, trial_to_clone.config["changes"], generator)}, {}
+
+    random.seed(int(generator.integers(2**32)))  # Tune draws the better trial from Python's own generator
+    return Population(custom_explore_fn=dict, log_config=False, require_attrs=False, synch=True, **arguments)
 
 
 def _median_rule(**arguments: Any) -> Any:
@@ -97,12 +108,12 @@ def _median_rule(**arguments: Any) -> Any:
     return MedianRule(**arguments)
 
 
-def explored(space: Mapping[str, Any], config: Mapping[str, Any], generator: np.random.Generator) -> dict[str, Any]:
+def explored(space: Mapping[str, Any], better: Mapping[str, Any], generator: np.random.Generator) -> dict[str, Any]:
     """Population based training's explore step: each value of a better trial is drawn anew or moved a little.
 
     A number is multiplied by 0.8 or 1.2 and kept within its distribution, an entry of a list gives way to a neighbour.
     """
-    changes = dict(config["changes"])
+    changes = dict(better)
     for path, form in space.items():
         if generator.random() < RESAMPLE_PROBABILITY:
             changes[path] = choose({path: form}, Random(generator))[path]
