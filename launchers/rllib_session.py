@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from raycipe.framework.contracts import Agent, Env
 from raycipe.framework.episodes import Episode, evaluation_seeds, summary
 from raycipe.framework.errors import RunError
 from raycipe.framework.registry import build
+from raycipe.framework.training.due import TIMED_CHECKPOINT_S
 from raycipe.framework.training.plan import Summary
 from raycipe.framework.training.rows import Rows
 from raycipe.framework.training.signals import Watch
@@ -67,6 +69,7 @@ class Session:
         self.step = self.iteration = self.attempt = 0
         self.evaluated_at = self.saved_at = -1
         self.seconds_before, self.started = 0.0, time.monotonic()
+        self.saved_clock = self.started
         self.first_step_at: float | None = None
         self.resumed_from: int | None = None
         self.latest: dict[str, float] = {}
@@ -91,8 +94,11 @@ class Session:
 
     def close(self) -> None:
         if self.algorithm is not None:
+            folder = Path(self.algorithm.logdir)  # RLlib makes one in the home folder for each algorithm
             self.algorithm.stop()
             self.algorithm = None
+            with suppress(OSError):  # it goes unless somebody has put something there
+                folder.rmdir()
 
     # ------------------------------------------------------------------------------------------ start
 
@@ -132,7 +138,7 @@ class Session:
             self.iterate()
             if self._is_due("eval_every", before):
                 self.evaluate()
-            if self._is_due("checkpoint_every", before):
+            if self._is_due("checkpoint_every", before) or time.monotonic() - self.saved_clock >= TIMED_CHECKPOINT_S:
                 self.save()
         if self.summary.stopped != "user" and self.evaluated_at != self.step:
             self.evaluate()
@@ -192,7 +198,7 @@ class Session:
         self._judge(metrics)
 
     def save(self, final: bool = False) -> None:
-        self.saved_at = self.step
+        self.saved_at, self.saved_clock = self.step, time.monotonic()
         state = {
             "step": self.step,
             "iteration": self.iteration,

@@ -178,6 +178,7 @@ def test_an_environment_that_raises_tells_seed_step_and_frame(ray_session: Any, 
     result = launch(recipe(env={"type": "raising"}, measures=[]), run_dir)
     error = result["error"]
     assert result["status"] == "failed" and error["type"] == "env" and error["where"] == "env"
+    assert result["steps"] is None and not (run_dir / "environment-failure.json").exists()
     assert "the environment raised OverflowError: too far, at step 7 of the episode with seed " in error["message"]
     assert "raising.py:" in error["message"] and ", step" in error["message"]
 
