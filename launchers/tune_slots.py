@@ -15,8 +15,9 @@ DRIVER_CPU = 0.01  # of a trial that only watches its workers: Ray refuses a dem
 class Slots:
     """The demand of a sweep's trials, the largest where the number of workers varies.
 
-    A trial with one worker or none trains in its own actor. One with more is an actor that takes next to nothing and
-    starts Ray Train's workers, or RLlib's env runners and learners, outside of it.
+    A training with one worker or none takes place in the trial's actor. With more, the actor takes next to nothing and
+    Ray Train starts workers beside it; RLlib's env runners and learners, and the tasks of an estimator, run in what is
+    reserved for the trial.
     """
 
     def __init__(self, recipe: Mapping[str, Any], scheduler: str) -> None:
@@ -31,7 +32,7 @@ class Slots:
         else:
             _, self.each = demand({"resources": {**resources, "num_workers": 1}})
             self.workers = max(1, *counts)
-            self.is_nested = self.launcher == "train" and self.workers > 1
+            self.is_nested = max(counts) > (1 if self.launcher == "train" else 0)
         if scheduler in ("pbt", "hyperband") and (self.is_nested or self.launcher != "train"):
             message = (
                 f"{scheduler} puts trials down and takes them up again, which needs trainings with one worker or none"
@@ -52,8 +53,9 @@ class Slots:
         """What Ray reserves for each trial's actor, so that no more than `places` run at a time."""
         from ray import tune
 
-        if self.launcher == "rllib" and self.is_nested:
-            return tune.PlacementGroupFactory([dict(self.each) for _ in range(self.workers)])
+        if self.launcher != "train" and self.is_nested:  # what such a trial starts runs in its own reservation
+            head = [] if self.launcher == "rllib" else [{"CPU": DRIVER_CPU}]
+            return tune.PlacementGroupFactory([*head, *(dict(self.each) for _ in range(self.workers))])
         if self.is_nested:
             return {"CPU": DRIVER_CPU}
         import ray
