@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, get_args, get_origin, get_type_hints, is_typeddict
 
 from raycipe.framework import declaration
-from raycipe.framework.arguments import Default, FromData, InputFile, Length, Pattern, Range
+from raycipe.framework.arguments import Default, FromData, InputFile, Length, Paths, Pattern, Range
 from raycipe.framework.catalogue import REFERENCE
 from raycipe.framework.declaration import describe, kind_of, unwrap
 
@@ -22,6 +22,9 @@ def of(annotation: Any, words: tuple[Any, ...] = ()) -> Json:
     """The schema of one annotation. Raises TypeError in words for what a recipe can't express."""
     bare, more = unwrap(annotation)
     words = (*words, *more)
+    for word in words:
+        if isinstance(word, Paths):  # open: checked by rules of its own
+            return {"type": "object", "x-paths": "named" if word.named else "lists"}
     members = declaration.members(bare)
     found = _union(members, words) if len(members) > 1 else _single(bare, words)
     for word in words:

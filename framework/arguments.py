@@ -60,6 +60,12 @@ class InputFile(NamedTuple):
     folder: bool = False
 
 
+class Paths(NamedTuple):
+    """Marks a map whose keys are dotted paths of the recipe and whose values are tried there; see `Variations`."""
+
+    named: bool = False
+
+
 class Default(NamedTuple):
     """A default told as in a recipe: a nested component's (use `default(...)`), or a TypedDict key's in `Annotated`."""
 
@@ -77,3 +83,5 @@ Share = Annotated[float, Range(gt=0, le=1)]
 Fraction = Annotated[float, Range(ge=0, lt=1)]
 Count = Annotated[int, Range(ge=1, le=10**9)]
 Width = Annotated[int, Range(ge=1, le=10**6)]
+Variations = Annotated[dict[str, Any], Paths()]  # dotted path -> list of values, each checked as if it stood there
+NamedChanges = Annotated[dict[str, Any], Paths(named=True)]  # name -> {dotted path: value}

@@ -69,6 +69,10 @@ def _checked(merged: Merged, schema: dict[str, Any], inputs: Inputs) -> tuple[No
     walk.finish()
     check_rules(root, walk)
     check_sweep(root, walk, schema)
+    if "study" in sections:
+        from raycipe.framework.studies import check_study  # few recipes have one
+
+        check_study(root, walk, schema)
     return root, [*merged.problems, *walk.problems]
 
 

@@ -71,7 +71,7 @@ def _construct(nodes: Mapping[str, Node], recipe: Mapping[str, Any]) -> Construc
     task = _attempt(problems, nodes.get("task"), "tasks", "task", facts=facts)
     optimizer = _attempt(problems, nodes.get("optimizer"), "optimizers", "optimizer", given=_parameters(model))
     sections = {
-        section: _attempt(problems, nodes.get(section), SECTION_KINDS[section], section, facts=facts)
+        section: _attempt(problems, nodes.get(section), SECTION_KINDS[section], section, {"seed": seed}, facts)
         for section in ("agent", "estimator", "editor", "study")
     }
     measures = nodes["measures"].value if "measures" in nodes else None
@@ -85,6 +85,14 @@ def _construct(nodes: Mapping[str, Node], recipe: Mapping[str, Any]) -> Construc
         check_players(optimizer, task.saddle)
         task.check(facts, splits)
         check_training(recipe, splits, task)
+    if sections["estimator"] is not None and splits:
+        from raycipe.framework.tables import tables
+
+        sections["estimator"].check(facts, tables(splits))
+    if "predict" in recipe and data is not None:
+        from raycipe.framework.predicting import check_input
+
+        check_input(recipe["predict"], data, recipe["data"]["type"])
     if env is not None and sections["agent"] is not None:
         from raycipe.framework.environments import check_agent
 

@@ -33,8 +33,12 @@ def run_measures(
     recipe: Mapping[str, Any],
     run_dir: str | Path,
     log: Callable[[str], None] = lambda text: None,
+    folder: str = "",
 ) -> Findings:
-    """Every measure of the recipe, in its order. `log` gets the traceback of one that fails."""
+    """Every measure of the recipe, in its order. `log` gets the traceback of one that fails.
+
+    `folder` is where under `artifacts/` the files go.
+    """
     findings = Findings()
     used: dict[str, int] = {}
     for section in recipe.get("measures") or []:
@@ -43,9 +47,9 @@ def run_measures(
         name = type_ if used[type_] == 1 else f"{type_}_{used[type_]}"
         try:
             measure: Measure = build(section, "measures", "measures", facts=trained.facts)
-            _require(measure, trained)
+            require(measure.needs, trained)
             measured = measure.measure(trained)
-            findings.artifacts += _write(measured, name, Path(run_dir))
+            findings.artifacts += write(measured, name, Path(run_dir), folder)
             findings.values.update({f"measure/{name}/{key}": float(value) for key, value in measured.values.items()})
         except Skipped as reason:
             findings.skipped.append({"component": f"measures/{type_}", "why": str(reason)})
@@ -55,27 +59,34 @@ def run_measures(
     return findings
 
 
-def _require(measure: Measure, trained: Trained) -> None:
-    for need in measure.needs:
+def require(needs: Sequence[str], trained: Trained) -> None:
+    """Raise Skipped, with the reason, if something is missing."""
+    for need in needs:
         there = getattr(trained, need)
         if there is None or (isinstance(there, (Mapping, Sequence)) and not there):
             raise Skipped(f"it needs `{need}`, which this run does not have")
 
 
-def _write(measured: Measured, name: str, run_dir: Path) -> list[dict[str, str]]:
-    """Files under `artifacts/`; gives their entries for the result."""
+def write(
+    measured: Measured, name: str, run_dir: Path, folder: str = "", parquet: bool = False
+) -> list[dict[str, str]]:
+    """Files under `artifacts/<folder>/`; gives their entries for the result. With `parquet`, tables come so, too."""
     entries: list[dict[str, str]] = []
 
     def add(file: str, kind: str, title: str, content: str | bytes) -> None:
-        path = run_dir / "artifacts" / file
+        path = run_dir / "artifacts" / folder / file
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, content)
-        entries.append({"path": f"artifacts/{file}", "kind": kind, "title": f"{name}: {title.replace('_', ' ')}"})
+        entries.append(
+            {"path": path.relative_to(run_dir).as_posix(), "kind": kind, "title": f"{name}: {title.replace('_', ' ')}"}
+        )
 
     for title, draw in measured.figures.items():
         add(f"{name}-{title}.svg", "plot", title, _svg(draw))
     for title, rows in measured.tables.items():
         add(f"{name}-{title}.csv", "table", title, _csv(rows))
+        if parquet and rows:
+            add(f"{name}-{title}.parquet", "table", title, _parquet(rows))
     for title, text in measured.text.items():
         add(f"{name}-{title}.txt", "text", title, text)
     return entries
@@ -99,6 +110,15 @@ def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
         writer.writerow(rows[0])
         writer.writerows([_cell(row[key]) for key in rows[0]] for row in rows)
     return out.getvalue()
+
+
+def _parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    buffer = io.BytesIO()
+    parquet.write_table(pa.Table.from_pylist([dict(row) for row in rows]), buffer)
+    return buffer.getvalue()
 
 
 def _cell(value: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypedDict
 
-from raycipe.framework.arguments import Count, Default, Length, NonNegative, Pattern, Positive, Range
+from raycipe.framework.arguments import Count, Default, InputFile, Length, NonNegative, Pattern, Positive, Range
 
 Mode = Literal["min", "max"]
 Whole = Annotated[int, Range(ge=0, le=10**9)]
@@ -209,12 +209,36 @@ class Start(_Run, total=False):
 
     Args:
         run: its run folder or id
-        checkpoint: the last or the best checkpoint, or a step
+        checkpoint: the last or the best checkpoint, a step, what an editor made of the model (edited), or each one of
+            them in turn (all, for measures alone)
         part: only the model, or the optimizer's state and position too
     """
 
-    checkpoint: Annotated[Literal["last", "best"] | Whole, Default("last")]
+    checkpoint: Annotated[Literal["last", "best", "edited", "all"] | Whole, Default("last")]
     part: Annotated[Literal["model", "all"], Default("model")]
+
+
+class _Predict(TypedDict):
+    path: Annotated[str, InputFile((".parquet", ".csv"), folder=True)]
+
+
+class Predict(_Predict, total=False):
+    """Predictions of the trained model, or the fitted estimator, for the rows of files.
+
+    Args:
+        path: a .parquet or .csv file, or a folder of such files, with the columns that `data` reads; relative to the
+            recipe
+        output: the table of predictions, in the run's artifacts; its ending says the format
+        columns: columns of the input that stand in the output too (null: all of them)
+        batch_size: rows that are predicted at a time
+    """
+
+    output: Annotated[
+        Annotated[str, Pattern("^[A-Za-z0-9][A-Za-z0-9_-]{0,63}\\.(parquet|csv)$", "a file name such as rows.parquet")],
+        Default("predictions.parquet"),
+    ]
+    columns: Annotated[list[str] | None, Default(None)]
+    batch_size: Annotated[Count, Default(1024)]
 
 
 class Tracker(TypedDict, total=False):

@@ -122,7 +122,7 @@ def schema(defs: Json) -> Json:
     whole = dict(defs)
     for kind in KINDS:
         whole[kind] = union(kind, defs, describe(KINDS[kind])[0])
-    for cls in (records.Train, records.TrainAgent, records.Resources, records.Sweep):
+    for cls in (records.Train, records.TrainAgent, records.Resources, records.Sweep, records.Predict):
         whole[cls.__name__] = record(cls)
     whole["reference"] = {"type": "string", **OR_REFERENCE, "description": "the value of another path of this recipe"}
     whole["full"], whole["layer"] = _full(), _layer(defs)
@@ -148,6 +148,7 @@ def _sections() -> Json:
         **helps,
         "measures": measures,
         "resources": {"$ref": "#/$defs/Resources", "description": "how many workers, and what each needs"},
+        "predict": {"$ref": "#/$defs/Predict", "description": "predictions for the rows of files, after the training"},
         "sweep": {"$ref": "#/$defs/Sweep", "description": "many trials of this recipe, each with other values"},
         "extends": {
             "type": "string",
@@ -181,7 +182,7 @@ def _layer(defs: Json) -> Json:
         properties[section] = layer_of(kind, defs)
     both = {**record(records.TrainAgent)["properties"], **record(records.Train)["properties"]}
     properties["train"] = {"type": ["object", "null"], "properties": both, "additionalProperties": False}
-    for name, cls in (("resources", records.Resources), ("sweep", records.Sweep)):
+    for name, cls in (("resources", records.Resources), ("predict", records.Predict), ("sweep", records.Sweep)):
         properties[name] = {**record(cls), "type": ["object", "null"]}
     for name in ("measures", "track", "expect", "paper", "start", "profiles"):
         properties[name] = {"anyOf": [properties[name], {"type": "null"}]}

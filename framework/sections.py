@@ -10,7 +10,8 @@ from raycipe.framework.shapes import is_reference
 from raycipe.framework.tree import Node
 from raycipe.framework.walk import Walk
 
-RUNS = ("task", "agent", "estimator", "editor", "measures", "study")
+RUNS = ("task", "agent", "estimator", "editor", "measures", "predict", "study")
+ALONE = "all"  # `start.checkpoint: all` is for measures alone
 NEEDS = {  # section -> what it needs: of each group at least one
     "task": (("data",), ("model", "start"), ("optimizer",)),
     "optimizer": (("task", "agent"),),
@@ -20,8 +21,13 @@ NEEDS = {  # section -> what it needs: of each group at least one
     "model": (("data", "env"),),
     "estimator": (("data",),),
     "editor": (("model", "start"),),
+    "predict": (("task", "estimator", "start"),),
+    "study": (("task", "agent", "estimator", "editor", "measures"),),
 }
-EXCLUDES = (("agent", "task"), ("agent", "optimizer"), ("agent", "estimator"), ("estimator", "task"))
+EXCLUDES = (
+    *(("agent", "task"), ("agent", "optimizer"), ("agent", "estimator"), ("estimator", "task")),
+    *(("editor", "agent"), ("editor", "estimator"), ("predict", "agent"), ("predict", "study")),
+)
 TOGETHER = {  # where a rule is told -> the keys that it speaks of
     "train.batch_size": ("train.batch_size", "train.accumulate", "resources.num_workers"),
     "train.parallel": ("train.parallel", "resources.num_workers"),
@@ -34,6 +40,7 @@ def check_rules(root: Node, walk: Walk) -> None:
     """Add every broken rule to the walk's problems. Rules about what the walk could not understand stay silent."""
     _needs(root, walk)
     _excludes(root, walk)
+    _started(root, walk)
     check_training(root, walk)
     _claims(root, walk)
 
@@ -81,6 +88,18 @@ def _excludes(root: Node, walk: Walk) -> None:
         message = f"can't stand beside {' and '.join(f'`{other}`' for other in others)}"
         hint = "one recipe trains one thing: leave out one of them"
         walk.problems.append(Problem("section", root.value[section].key_at, section, message, hint))
+
+
+def _started(root: Node, walk: Walk) -> None:
+    """Every checkpoint of a run can be measured, and nothing else can be done with all of them."""
+    start = _map(root, "start")
+    if start is None or "checkpoint" not in start or start["checkpoint"].value != ALONE:
+        return
+    others = [section for section in ("task", "estimator", "editor", "predict") if section in root.value]
+    if others:
+        message = f"`all` is for measures alone, and there is `{others[0]}`"
+        hint = "take last, best or a step"
+        walk.problems.append(Problem("section", start["checkpoint"].at, "start.checkpoint", message, hint, ALONE))
 
 
 def _length(root: Node, walk: Walk) -> None:
@@ -209,14 +228,23 @@ def _claims(root: Node, walk: Walk) -> None:
             hint = "a metric such as test/accuracy, or last, first, min, max or mean of one: min(val/loss)"
             walk.problems.append(Problem("expect", wanted.key_at, path, "is no metric's name", hint, key))
         else:
-            check_metric(Node(left.name, wanted.key_at), path, "expect", root, walk)
+            check_claim(Node(left.name, wanted.key_at), path, root, walk)
         if isinstance(found, str):
             number = isinstance(wanted.value, (int, float)) and not isinstance(wanted.value, bool)
             hint = f'write ">= {wanted.value}"' if number else expect.ALLOWED
             message = f"{found}, not {wanted.value}" if number else found
             walk.problems.append(Problem("expect", wanted.at, path, message, hint, _scalar(wanted)))
         elif found.other is not None:
-            check_metric(Node(found.other.name, wanted.at), path, "expect", root, walk)
+            check_claim(Node(found.other.name, wanted.at), path, root, walk)
+
+
+def check_claim(node: Node, path: str, root: Node, walk: Walk) -> None:
+    """The same of a claim, which a study makes about all of its runs together."""
+    found = metrics.of_the_whole(node.value, root)
+    if found:
+        walk.problems.append(Problem("expect", node.at, path, found[0], found[1], node.value))
+    else:
+        check_metric(node, path, "expect", root, walk)
 
 
 def check_metric(node: Node, path: str, code: str, root: Node, walk: Walk) -> None:

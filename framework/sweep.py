@@ -27,6 +27,9 @@ class Where(NamedTuple):
     run: str = "trial"
 
 
+SWEPT = Where()
+
+
 def check_sweep(root: Node, walk: Walk, schema: dict[str, Any]) -> None:
     """Add every mistake of the section `sweep` to the walk's problems."""
     section = root.value.get("sweep")
@@ -138,7 +141,7 @@ def _count(section: Node, walk: Walk) -> None:
 
 
 def check_path(
-    path: str, form: Node, space: Node, root: Node, walk: Walk, schema: dict[str, Any], where: Where = Where()
+    path: str, form: Node, space: Node, root: Node, walk: Walk, schema: dict[str, Any], where: Where = SWEPT
 ) -> None:
     """Tell a path of the map `space` that names no argument, or a value of `form` that can't stand there."""
     shown_path = f"{where.prefix}.{path}"

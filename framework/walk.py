@@ -183,6 +183,8 @@ class Walk:
         if "properties" in wanted:
             return changed(node, self._arguments(wanted, node, path, path or "a recipe"))
         inner = wanted.get("additionalProperties", {})
+        if any(found.type_kind and path.startswith(above + ".") for above, found in self.maps.items()):
+            self.maps[path] = Map("", dict.fromkeys(node.value, inner), node)  # what is written in it may vary
         entries = {key: self.value(inner, child, join(path, key), owner) for key, child in node.value.items()}
         return changed(node, entries)
 

@@ -73,7 +73,7 @@ def launcher_of(recipe: Mapping[str, Any], sweep: bool = False) -> str:
     if "study" in recipe:
         return "tasks"
     if "task" in recipe:
-        return "train"
+        return "tasks" if "editor" in recipe or "predict" in recipe else "train"
     return "rllib" if "agent" in recipe else "tasks"
 
 

@@ -122,7 +122,7 @@ def _config(recipe: Mapping[str, Any], run_dir: str, resume: bool, roots: Sequen
         "recipe": dict(recipe),
         "run_dir": run_dir,
         "resume": resume,
-        "start_dir": _start_dir(recipe, run_dir),
+        "start_dir": find_start_dir(recipe, run_dir),
         "roots": [tuple(root) for root in roots],
     }
 
@@ -162,7 +162,7 @@ def _workers(recipe: Mapping[str, Any]) -> Any:
     return (recipe.get("resources") or {}).get("num_workers", 1)
 
 
-def _start_dir(recipe: Mapping[str, Any], run_dir: str) -> str | None:
+def find_start_dir(recipe: Mapping[str, Any], run_dir: str) -> str | None:
     """The folder of the run that `start` names: a path, or an id or name under the same storage."""
     start = recipe.get("start")
     if not start:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from raycipe.components.data._files import Columns, leave_out
+from raycipe.components.data._files import Columns, leave_out, to_columns
 from raycipe.framework.contracts import Batch
 from raycipe.framework.errors import RunError, shown
+from raycipe.framework.words import listed
 
 COMMAS = re.compile(r"\s*[-+]?[\d.]*\d(,\d+)+(\.\d*)?\s*")  # 1,234  1,234.5  1,5  1.234,5
 NO_COMMAS = "write numbers without thousands separators and with a decimal point, as in 1234.5"
@@ -135,8 +136,35 @@ class Encoder:
 
     def __call__(self, columns: Columns) -> Batch:
         """x and y of some rows."""
+        return {"x": self._features(columns), "y": self._target(columns)}
+
+    def _features(self, columns: Columns) -> torch.Tensor:
         x = np.concatenate([self._encode(self.columns[name], columns[name]) for name in self.features], axis=1)
-        return {"x": torch.from_numpy(x.astype(np.float32)), "y": self._target(columns)}
+        return torch.from_numpy(x.astype(np.float32))
+
+    def of_table(self, table: Any) -> torch.Tensor:
+        """x of further rows, a pyarrow table. Raises RunError for a column that is not as it was in training."""
+        columns = to_columns(table, self.features)
+        for name, values in columns.items():
+            column = self.columns[name]
+            missing = int(table.column(name).null_count) or (
+                int(np.isnan(values).sum()) if values.dtype.kind == "f" else 0
+            )
+            if missing:
+                raise RunError("data", f"column `{shown(name)}` has no value in {missing} rows", where="predict.path")
+            if column.is_number and values.dtype.kind not in "biuf":
+                found = shown(values[0])
+                message = f"column `{shown(name)}` holds text such as `{found}`; the model was trained on numbers"
+                raise RunError("data", message, where="predict.path")
+            if not column.is_number:
+                self._require_known(column, values)
+        return self._features(columns)
+
+    def _require_known(self, column: Column, values: np.ndarray) -> None:
+        new = sorted(set(np.unique(as_words(values)).tolist()) - column.words)
+        if new:
+            message = f"column `{shown(column.name)}` holds `{shown(new[0])}`, which no row of the training data had"
+            raise RunError("data", message, f"known: {listed(column.sorted_words())}", where="predict.path")
 
     def _encode(self, column: Column, values: np.ndarray) -> np.ndarray:
         """(rows, 1) for a number, (rows, words) of 0 and 1 for text."""

@@ -59,8 +59,11 @@ class Table:
     memory_limit_mb: float
     separator: str = ","
 
-    def load(self, seed: int) -> tuple[dict[str, Split], dict[str, Any]]:
-        """Splits and facts. Raises RunError naming file, row and column of what can't be used."""
+    def load(self, seed: int) -> tuple[dict[str, Split], dict[str, Any], Encoder]:
+        """Splits, facts, and what makes features of further rows.
+
+        Raises RunError naming file, row and column of what can't be used.
+        """
         files = {"train": list_files(self.path, self.format, "data.path")}
         for name, part in (("val", self.val), ("test", self.test)):
             if isinstance(part, str):
@@ -74,7 +77,7 @@ class Table:
             splits, dropped = self._stream(files, encoder, split_seed), 0
         else:
             splits, dropped = self._in_memory(files, encoder, split_seed)
-        return splits, self._facts(encoder, dropped)
+        return splits, self._facts(encoder, dropped), encoder
 
     def _facts(self, encoder: Encoder, dropped: int) -> dict[str, Any]:
         names, columns = encoder.feature_names, len(encoder.features)

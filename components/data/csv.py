@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
+
+from torch import Tensor
 
 from raycipe.components.data._splits import check_shares
 from raycipe.components.data._table import Table
@@ -76,6 +78,13 @@ class Csv(Data):
 
     def load(self, seed: int) -> dict[str, Split]:
         targets = [self.target] if isinstance(self.target, str) else self.target
-        arguments = {name: value for name, value in vars(self).items() if name not in ("target", "facts")}
-        splits, self.facts = Table(format="csv", target=targets, **arguments).load(seed)
+        arguments = {name: value for name, value in vars(self).items() if name not in ("target", "facts", "encoder")}
+        splits, self.facts, self.encoder = Table(format="csv", target=targets, **arguments).load(seed)
         return splits
+
+    @property
+    def table_columns(self) -> list[str]:
+        return self.encoder.features
+
+    def features_of(self, table: Any) -> Tensor:
+        return self.encoder.of_table(table)

@@ -37,6 +37,7 @@ from raycipe.framework.contracts.saddle import Problem as Problem
 from raycipe.framework.contracts.saddle import Saddle as Saddle
 from raycipe.framework.contracts.saddle import SaddleTask as SaddleTask
 from raycipe.framework.contracts.trained import Editor as Editor
+from raycipe.framework.contracts.trained import Ended as Ended
 from raycipe.framework.contracts.trained import Forget as Forget
 from raycipe.framework.contracts.trained import InverseHVP as InverseHVP
 from raycipe.framework.contracts.trained import Measure as Measure
@@ -45,6 +46,7 @@ from raycipe.framework.contracts.trained import Skipped as Skipped
 from raycipe.framework.contracts.trained import Study as Study
 from raycipe.framework.contracts.trained import Subspace as Subspace
 from raycipe.framework.contracts.trained import Trained as Trained
+from raycipe.framework.contracts.trained import Variation as Variation
 from raycipe.framework.contracts.training import Data as Data
 from raycipe.framework.contracts.training import Loss as Loss
 from raycipe.framework.contracts.training import Model as Model

@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -90,9 +91,14 @@ class Forget(Component, ABC):
 
 
 class Editor(Component, ABC):
-    """A trained model (or a sample) and a request → the edited one and the evidence."""
+    """A trained model (or a sample) and a request → the edited one and the evidence.
+
+    The values of the evidence are reported as `edit/<name>`, beside the task's figures before and after the edit
+    (`edit/before/test/accuracy`). The edited weights are saved as the checkpoint `edited`, and measures see them.
+    """
 
     needs: ClassVar[tuple[str, ...]] = ("model", "task", "splits")
+    reports: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def edit(self, trained: Trained) -> tuple[nn.Module, Measured]:
@@ -115,13 +121,74 @@ class Subspace(Component, ABC):
         """Parameter name → boolean mask in the parameter's shape."""
 
 
+class Variation(NamedTuple):
+    """One run of a study: the recipe with `changes` (dotted path -> plain value, as `framework.variation.vary` takes).
+
+    `name` names its run folder; `labels` tell it from the others, and are columns of the study's table.
+    """
+
+    name: str
+    changes: Mapping[str, Any]
+    labels: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A variation that has ended: what its run folder says.
+
+    Most studies look at `final` alone. Some need more of a run, and so get its folder: `rows` for curves over training,
+    `checkpoints` for weights to compare (two runs on neighbouring data, a retrained model), `artifacts` for tables that
+    an estimator or a measure wrote (posterior draws, intervals).
+    """
+
+    variation: Variation
+    folder: Path
+    result: Mapping[str, Any]  # result.json
+
+    @property
+    def is_done(self) -> bool:
+        return self.result.get("status") == "done"
+
+    @property
+    def final(self) -> dict[str, float]:
+        """The final metrics; empty for a run that failed."""
+        from raycipe.framework.runs import final_values
+
+        return final_values(dict(self.result)) if self.is_done else {}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of metrics in their order."""
+        from raycipe.framework.files import read_rows
+
+        return list(read_rows(self.folder / "metrics.jsonl"))
+
+    def checkpoints(self) -> list[tuple[int, Path]]:
+        """(step, folder with `model.safetensors`), oldest first."""
+        there = self.result.get("checkpoints") or []
+        return [(int(entry["step"]), self.folder / entry["path"]) for entry in there]
+
+    def artifact(self, name: str) -> Path:
+        return self.folder / "artifacts" / name
+
+
 class Study(Component, ABC):
-    """Many variations of one recipe → one finding. `run(change)` runs the recipe with dotted-path changes and returns
-    its final metrics; runs fan out, are recorded as they end, and are skipped on resume."""
+    """Many variations of one recipe → one finding. The recipe itself is not run: its variations are.
+
+    They are known before anything runs, so that each is checked first; they run in any order and at the same time, are
+    recorded as they end, and are skipped on resume. A variation that fails is told and left out: `conclude` gets it
+    with `is_done` False. Values are reported as `study/<type>/<name>`; `reports` lists the last words of the names
+    (empty leaves them open), e.g. `mean` of `study/repeat/sgd/mean`.
+
+    An argument annotated `Variations` holds dotted paths and the values to put there, and is checked with the recipe;
+    one named `metric` is a metric that the recipe must be able to report.
+    """
+
+    reports: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
-    def changes(self, recipe: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The variations, each a map from dotted path to value; known before anything runs."""
+    def variations(self, recipe: Mapping[str, Any]) -> list[Variation]:
+        """The runs of the resolved recipe, each with a name of its own. Raises ValueError, argument's name first."""
 
     @abstractmethod
-    def conclude(self, changes: Sequence[dict[str, Any]], results: Sequence[Mapping[str, Any]]) -> Measured: ...
+    def conclude(self, recipe: Mapping[str, Any], runs: Sequence[Ended]) -> Measured:
+        """The finding, from all runs in the order of `variations`. Figures and tables become files of the run."""

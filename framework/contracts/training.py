@@ -38,6 +38,15 @@ class Data(Component, ABC):
     def load(self, seed: int) -> dict[str, Split]:
         """Read or generate the splits; what is random derives from `seed` alone."""
 
+    @property
+    def table_columns(self) -> list[str]:
+        """The columns that `features_of` reads, known after `load`; none where no table can be read."""
+        return []
+
+    def features_of(self, table: Any) -> Tensor:
+        """`x` of further rows, a pyarrow table with `table_columns`, made as those of the splits: for predictions."""
+        raise NotImplementedError
+
 
 # ---------------------------------------------------------------------------------------------- models and tasks
 
@@ -128,6 +137,7 @@ class OptimizerRun:
     seed: int  # for its own random streams: (seed, "compress", rank, step)
     evaluate: Callable[[], Tensor]  # zero_grad, loss on the same batch again, backward; returns the loss
     problem: Problem | None = None  # of a minimax task
+    examples: Callable[[], int] = lambda: 1  # how many examples this worker had in the current step
 
 
 class Optimizer(Component, torch.optim.Optimizer):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,8 +16,9 @@ from raycipe.framework.errors import RunError
 from raycipe.framework.registry import build
 from raycipe.framework.streams import key
 from raycipe.framework.training.failures import enough_memory
+from raycipe.framework.training.loading import pick
 from raycipe.framework.training.plan import TrainPlan
-from raycipe.framework.training.saved import Checkpoint, damage, read
+from raycipe.framework.training.saved import Checkpoint
 from raycipe.framework.training.state import capture_rng, digest, load_weights, restore_rng
 
 
@@ -106,28 +106,7 @@ def find_start(plan: TrainPlan) -> Checkpoint | None:
         return None
     start = plan.recipe["start"]
     wanted = start.get("checkpoint", "last") if isinstance(start, Mapping) else "last"
-    folder = Path(plan.start_dir) / "checkpoints"
-    there = {int(path.name[5:]): path for path in folder.glob("step-*")}
-    if not there:
-        raise RunError("storage", f"{plan.start_dir} has no checkpoint to start from", where="start")
-    newest = _whole(there[max(there)])
-    if wanted == "last":
-        return newest
-    if wanted == "best":
-        if not newest.manifest["best"]:
-            raise RunError("storage", f"{plan.start_dir} kept no best checkpoint", "use `checkpoint: last`", "start")
-        wanted = newest.manifest["best"][0]["step"]
-    if wanted not in there:
-        known = ", ".join(map(str, sorted(there)))
-        raise RunError("storage", f"{plan.start_dir} has no checkpoint of step {wanted}", f"it has: {known}", "start")
-    return _whole(there[wanted])
-
-
-def _whole(path: Path) -> Checkpoint:
-    fault = damage(path)
-    if fault:
-        raise RunError("storage", f"can't start from {path}: {fault}", where="start")
-    return read(path)
+    return pick(plan.start_dir, wanted)
 
 
 def _model_of(plan: TrainPlan) -> Any:

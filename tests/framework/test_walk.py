@@ -227,7 +227,7 @@ def test_a_default_says_where_it_comes_from(things: dict[str, Any]) -> None:
 
 def test_the_walk_records_every_map_with_all_its_arguments(things: dict[str, Any]) -> None:
     walk = walked(things, {"type": "thing", "needed": "no", "several": ["flat"]})[1]
-    assert set(walk.maps) == {"schedule", "schedule.box", "schedule.inner", "schedule.several.0"}
+    assert set(walk.maps) == {"schedule", "schedule.box", "schedule.free", "schedule.inner", "schedule.several.0"}
     assert "level" in walk.maps["schedule.several.0"].arguments
     assert walk.maps["schedule"].label == "schedules/thing"
 
