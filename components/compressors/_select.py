@@ -19,6 +19,7 @@ Method = Literal["auto", "sort", "threshold"]
 TILE = 1 << 19  # entries worked on at a time, so that what is in between stays in the cache
 STRIDE = 8  # of the sample
 MIN_LENGTH = 512  # of a row for which sampling pays
+MIN_NUMEL = 1 << 17  # of all rows together; below, calls cost more than entries
 SAMPLE = 100_000  # entries of a long row's sample
 FAR_TOO_MANY = 8  # times k
 
@@ -28,7 +29,8 @@ def largest(rows: Tensor, k: int, method: Method = "auto") -> Tensor:
     length = rows.shape[1]
     if k >= length:
         return torch.arange(rows.numel(), device=rows.device)
-    sampled = method == "threshold" or (method == "auto" and length >= MIN_LENGTH and 4 * k <= length)
+    pays = rows.numel() >= MIN_NUMEL and length >= MIN_LENGTH and 4 * k <= length
+    sampled = method == "threshold" or (method == "auto" and pays)
     if not sampled:
         return torch.cat([part + start for start, part in _tiles(rows, lambda tile: _by_sort(tile.abs(), k))])
     if length > TILE:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from torch import Tensor
@@ -10,6 +10,8 @@ from torch import Tensor
 from raycipe.components.compressors import _values
 from raycipe.framework.contracts import Compressor, Draw, Plan, State
 from raycipe.framework.registry import register
+
+TILE = 1 << 18  # entries worked on at a time, so that what is in between stays in the cache
 
 
 @register
@@ -38,10 +40,16 @@ class Identity(Compressor):
         return Plan(numel, tuple(map(tuple, shapes)), _values.coded_bytes(1, numel, self.dtype))
 
     def encode_(self, tensor: Tensor, plan: Plan, draw: Draw, state: State, body: Tensor) -> None:
-        tensor -= _values.encode(tensor.unsqueeze(0), self.dtype, body).squeeze(0)
+        for part, place in self._tiles(tensor, body):
+            part -= _values.encode(part.unsqueeze(0), self.dtype, place).squeeze(0)
 
     def decode_(self, body: Tensor, plan: Plan, out: Tensor, weight: float = 1.0) -> None:
-        out.add_(_values.from_bytes(body, _values.FLOATS[self.dtype]).to(out.dtype), alpha=weight)
+        for part, place in self._tiles(out, body):
+            part.add_(_values.from_bytes(place, _values.FLOATS[self.dtype]).to(out.dtype), alpha=weight)
+
+    def _tiles(self, tensor: Tensor, body: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Entries and the bytes of their values."""
+        return zip(tensor.split(TILE), body.split(TILE * _values.FLOATS[self.dtype].itemsize), strict=True)
 
     def alpha(self, plan: Plan) -> float:
         return 1.0

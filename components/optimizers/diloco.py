@@ -118,6 +118,7 @@ class Diloco(Optimizer):
         self.iterates = Iterates(average)
         self.count, self.synced_at, self.closed = 0, 0, False
         self.wire: Wire | None = None
+        self._examples: Callable[[], int] = lambda: 1
 
     def _check(self, fragments: int) -> None:
         count = sum(len(group["params"]) for group in self.param_groups)
@@ -136,7 +137,7 @@ class Diloco(Optimizer):
         self.inner.prepare(run)
         rounds = max(1, run.total_steps // self.H)
         self.iterates.total = rounds
-        self._examples: Callable[[], int] = getattr(run, "examples", lambda: 1)
+        self._examples = run.examples
         if self.theory is not None:
             self._set_rates(run.comm.world_size, self.theory.get("rounds") or rounds)
         self._begin(run.comm, run.seed)
@@ -177,17 +178,26 @@ class Diloco(Optimizer):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One inner step; then what has arrived is applied, and what is due is sent."""
         if self.wire is None:
-            self._examples = lambda: 1
             self._begin(LocalComm(), 0)
         loss = self.inner.step(closure)
         self.count += 1
-        self.samples = [count + self._examples() for count in self.samples]
+        self._count_examples()
         self._arrivals()
         for index in range(len(self.fragments)):
             if self.count % self.H == index * self.H // len(self.fragments):
                 self._send(index)
         self._arrivals()
         return loss
+
+    def _count_examples(self) -> None:
+        """By the examples of its round a worker may be weighed; equal weights need examples in every step."""
+        examples = self._examples()
+        if not examples and self.weighting == "uniform":
+            words = f"a worker had no examples at step {self.count}, but counts as much as the others"
+            raise RunError(
+                "recipe", words, "write `weighting: samples`, or drop the short batch", "optimizer.weighting"
+            )
+        self.samples = [count + examples for count in self.samples]
 
     def _arrivals(self) -> None:
         for index, flight in enumerate(self.flights):
@@ -302,7 +312,6 @@ class Diloco(Optimizer):
         if common is None:  # saved before the first step
             return
         if self.wire is None:
-            self._examples = lambda: 1
             self._begin(LocalComm(), 0)
         self.count, self.closed, self.synced_at = (common[name] for name in ("count", "closed", "synced_at"))
         self.rounds, self.synced = list(common["rounds"]), list(common["synced"])

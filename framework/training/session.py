@@ -174,7 +174,8 @@ class Session:
         self.optimizer_comm = comm
         problem = Players(self) if self.task.saddle else None
         again = lambda: self.gradients.again(self.current)  # noqa: E731
-        self.optimizer.prepare(OptimizerRun(self.length.total_steps, comm, self.seed, again, problem))
+        examples = lambda: self.current.own  # noqa: E731
+        self.optimizer.prepare(OptimizerRun(self.length.total_steps, comm, self.seed, again, problem, examples))
         if self.optimizer.whole_batch:
             self.feed.replicate()
 

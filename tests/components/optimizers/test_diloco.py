@@ -276,6 +276,29 @@ def test_averages_are_over_the_anchors_of_rounds() -> None:
     torch.testing.assert_close(worker.common(), torch.stack(anchors[4:]).mean(0), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("collective", ["all_gather", "all_reduce"])
+def test_workers_may_count_by_their_examples(collective: str) -> None:
+    outer = {"lr": 1.0, "momentum": 0.0, "nesterov": False}
+
+    def work(comm: Comm) -> Any:
+        worker = Worker(comm, H=2, compressor=FULL, outer=outer, weighting="samples", collective=collective)
+        worker.optimizer._examples = lambda: 3 * comm.rank  # the first has none at all
+        worker.step(2)
+        return worker.flat(), worker.centers
+
+    found = SimulatedWorld(3).run(work)
+    start, centers = Worker(LocalComm()).flat(), [torch.cat([c.view(-1) for c in each]) for _, each in found]
+    moved = [0.19 * (center - start) for center in centers]  # two steps of 0.1
+    torch.testing.assert_close(found[0][0], start + (moved[1] + 2 * moved[2]) / 3, rtol=0, atol=1e-12)
+
+
+def test_equal_weights_need_examples_everywhere() -> None:
+    worker = Worker(LocalComm())
+    worker.optimizer._examples = lambda: 0
+    with pytest.raises(RunError, match="a worker had no examples at step 1, but counts as much as the others"):
+        worker.step(1)
+
+
 # ---------------------------------------------------------------------------------------------- theory
 
 
