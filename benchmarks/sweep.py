@@ -125,6 +125,7 @@ def main() -> None:
     trials, rounds = parser.parse_args().trials, parser.parse_args().rounds
     os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "0")
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    table, _ = os.fdopen(os.dup(1), "w"), os.dup2(2, 1)  # Tune and launch print as well
     rates: dict[str, list[float]] = {"by hand": [], "ours": [], "optuna": []}
     for _ in range(rounds):
         rates["by hand"].append(tune_by_hand(trials, tempfile.mkdtemp()))
@@ -133,15 +134,15 @@ def main() -> None:
     ray.shutdown()
     rates["optuna"].append(optuna_by_hand(trials))
     hand, mine = statistics.median(rates["by hand"]), statistics.median(rates["ours"])
-    print("| sweep of small trainings | trials a minute | each run | ratio to by hand |")
-    print("|---|---|---|---|")
+    print("| sweep of small trainings | trials a minute | each run | ratio to by hand |", file=table)
+    print("|---|---|---|---|", file=table)
     for name, key, rate in (
         ("a Tune function by hand, two at a time", "by hand", hand),
         ("`launch --sweep`, two at a time", "ours", mine),
         ("Optuna's loop in one process, one at a time", "optuna", rates["optuna"][0]),
     ):
         each = ", ".join(f"{value:.0f}" for value in rates[key])
-        print(f"| {name} | {rate:.0f} | {each} | {rate / hand:.2f} |")
+        print(f"| {name} | {rate:.0f} | {each} | {rate / hand:.2f} |", file=table)
 
 
 if __name__ == "__main__":

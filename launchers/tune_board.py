@@ -19,6 +19,7 @@ from raycipe.launchers.tune_search import Plan, name_of
 
 SHOWN = 8  # trials
 WIDEST = 28  # characters of a value
+ALWAYS_WHOLE = 3  # columns that a narrow terminal leaves as they are
 
 
 class Entry:
@@ -128,11 +129,12 @@ class Board(Callback):  # type: ignore[misc]
         counts = self.counts()
         words = [f"{counts['done']}/{counts['of']} trials done"]
         words += [f"{counts[name]} {name}" for name in ("running", "stopped", "diverged", "failed") if counts[name]]
+        left = self.seconds_left(counts)
+        words += [f"{clock(left)} left"] if left is not None else []
         best = [(number, entry) for number, entry in self.ranked() if entry.status == "done"]
         if best:
             words.append(f"best {self.metric} {short(best[0][1].value)} (trial {name_of(best[0][0])})")
-        left = self.seconds_left(counts)
-        return "  ".join(words + ([f"{clock(left)} left"] if left is not None else []))
+        return "  ".join(words)
 
     def seconds_left(self, counts: Mapping[str, int]) -> float | None:
         """From the pace of the trials that ended in this attempt."""
@@ -147,16 +149,21 @@ class Board(Callback):  # type: ignore[misc]
         from rich.table import Table
         from rich.text import Text
 
-        rows = self.ranked()[:SHOWN]
         titles = short_names(self.plan.sweep["space"])
-        table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), pad_edge=False)
-        for title in ("trial", "state", self.metric, *titles.values()):
-            table.add_column(Text(title), no_wrap=True, overflow="ellipsis")
-        for number, entry in rows:
-            values = [cut(written(entry.changes.get(path))) for path in titles]
+        rows = [["trial", "state", self.metric, *titles.values()]]
+        for number, entry in self.ranked()[:SHOWN]:
             state = entry.status if entry.status != "running" else f"running {entry.evaluations}"
-            table.add_row(name_of(number), state, short(entry.value), *values)
-        return Group(Text(self.head(), no_wrap=True, overflow="ellipsis"), *([table] if rows else []))
+            values = [cut(written(entry.changes.get(path))) for path in titles]
+            rows.append([name_of(number), state, short(entry.value), *values])
+        table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), pad_edge=False)
+        for index, title in enumerate(rows[0]):
+            widest = max(len(row[index]) for row in rows)
+            table.add_column(
+                Text(title), no_wrap=True, overflow="ellipsis", min_width=widest if index < ALWAYS_WHOLE else None
+            )
+        for row in rows[1:]:
+            table.add_row(*row)
+        return Group(Text(self.head(), no_wrap=True, overflow="ellipsis"), *([table] if len(rows) > 1 else []))
 
 
 def written(value: Any) -> str:

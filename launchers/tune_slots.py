@@ -9,7 +9,8 @@ from typing import Any
 from raycipe.framework.errors import NotStarted
 from raycipe.launchers.demand import demand, known_resources, unit_of, written_amount
 
-DRIVER_CPU = 0.01  # of a trial that only watches its workers: Ray refuses a demand of nothing
+DRIVER = {"memory": 1.0}  # a trial that only watches its workers; Ray refuses a demand of nothing, and any share of a
+# CPU would keep workers that need every CPU of the cluster waiting for ever
 
 
 class Slots:
@@ -54,10 +55,10 @@ class Slots:
         from ray import tune
 
         if self.launcher != "train" and self.is_nested:  # what such a trial starts runs in its own reservation
-            head = [] if self.launcher == "rllib" else [{"CPU": DRIVER_CPU}]
+            head = [] if self.launcher == "rllib" else [dict(DRIVER)]
             return tune.PlacementGroupFactory([*head, *(dict(self.each) for _ in range(self.workers))])
         if self.is_nested:
-            return {"CPU": DRIVER_CPU}
+            return dict(DRIVER)
         import ray
 
         cpus = float(ray.cluster_resources().get("CPU", 1.0))

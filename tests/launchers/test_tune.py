@@ -189,3 +189,44 @@ def test_what_can_never_run_is_refused_at_once(
     assert launch([str(sweep.file), "--sweep", "--storage", str(sweep.folder / "runs"), *words, "sweep.trials=2"]) == 2
     assert told in capsys.readouterr().err
     assert not list((sweep.folder / "runs").glob("tuned/2*"))
+
+
+@pytest.mark.slow
+def test_estimators_and_agents_are_swept_too(sweep: Sweep) -> None:
+    estimator = """
+recipe: 1
+name: tuned
+data: {type: digits}
+estimator: {type: sklearn, name: LogisticRegression}
+sweep:
+  space: {estimator.arguments: [{C: 1.0e-3, max_iter: 200}, {C: 1.0, max_iter: 200}]}
+  metric: val/loss
+  mode: min
+  search: grid
+"""
+    agent = """
+recipe: 1
+name: tuned
+env: {type: point_goal, show_goal: true}
+model: {type: mlp, hidden: [16], activation: tanh, num_outputs: 16}
+agent: {type: ppo, lr: 2e-3, train_batch_size: 256, num_envs_per_env_runner: 8}
+train: {env_steps: 512, eval_episodes: 2}
+sweep:
+  space: {agent.lr: [1e-3, 3e-3]}
+  metric: rl/eval_return
+  mode: max
+  search: grid
+"""
+    for text in (estimator, agent):
+        sweep.file.write_text(text)
+        code, run = sweep()
+        assert code == 0 and run.read("result.json")["trials"]["done"] == 2
+
+
+@pytest.mark.slow
+def test_trials_with_two_workers_on_two_cpus_do_not_wait_for_ever_and_are_stopped_early(sweep: Sweep) -> None:
+    scheduler = "sweep.scheduler={type: asha, reduction_factor: 2}"
+    code, run = sweep(
+        "train.epochs=4", "resources.num_workers=2", scheduler, space="{optimizer.lr: {grid: [0.3, 1e-6]}}"
+    )
+    assert code == 0 and [entry["status"] for entry in results(run).values()] == ["done", "done"]
