@@ -37,6 +37,18 @@ script by hand with Ray's defaults; two workers each. Bounds: no later than by h
 PPO on HalfCheetah-v5: `launch` against RLlib by hand and against PPO in one file, with the same settings and networks; one
 process, one thread, blocks of one iteration (2,048 steps) that alternate. Bound: 0.98 of RLlib by hand.
 """,
+    ("wire",): """\
+## One exchange of a gradient
+
+4.2 million weights between two processes over gloo on loopback, beside torch's DDP with its communication hooks.
+Bytes are the kernel's count on each process's connections. DDP's rows hold a backward pass of one example and an SGD step,
+too. Bounds: topk 1 % 1/105 of DDP's bytes, signnorm 1/30, powersgd within 5 % of the hook's.
+""",
+    ("compressors",): """\
+## Compressors against the obvious ways to write them
+
+One thread, least CPU time of runs that alternate; `bound` is on the ratio.
+""",
     ("startup",): "",
 }
 
