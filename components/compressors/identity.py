@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from raycipe.components.compressors import _values
@@ -49,7 +50,9 @@ class Identity(Compressor):
 
     def _tiles(self, tensor: Tensor, body: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """Entries and the bytes of their values."""
-        return zip(tensor.split(TILE), body.split(TILE * _values.FLOATS[self.dtype].itemsize), strict=True)
+        return zip(
+            torch.split(tensor, TILE), torch.split(body, TILE * _values.FLOATS[self.dtype].itemsize), strict=True
+        )
 
     def alpha(self, plan: Plan) -> float:
         return 1.0
