@@ -271,8 +271,9 @@ def test_progress_has_rate_and_rest_and_follows_rows_that_were_cut(run_dir: Path
     rows.write_text('{"step":10,"train/loss":2.0}\n{"step":2')
     news(10, 100.0, [])
     news(30, 102.0, ["resumed"])
-    assert told[0] == {"step": 10, "total_steps": 100, "epoch": 0.2, "train/loss": 2.0}
-    assert told[1] == {"step": 30, "total_steps": 100, "epoch": 0.6, "examples_per_s": 80.0, "eta_s": 7.0}
+    head = {"total_steps": 100, "unit": "examples"}
+    assert told[0] == {**head, "step": 10, "epoch": 0.2, "train/loss": 2.0}
+    assert told[1] == {**head, "step": 30, "epoch": 0.6, "examples_per_s": 80.0, "eta_s": 7.0}
     rows.write_text('{"step":5,"val/loss":"NaN"}\n')
     news(5, 103.0, ["resumed", "again"])
     assert told[2]["step"] == 5 and "examples_per_s" not in told[2] and told[2]["val/loss"] != told[2]["val/loss"]
