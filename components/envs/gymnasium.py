@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import gymnasium
 from gymnasium import error as errors
 
+from raycipe.components.envs._mujoco import take_warnings
 from raycipe.components.envs._wrappers import check_names, unknown_argument, wrap
 from raycipe.framework.arguments import Count, Pattern
 from raycipe.framework.contracts import Env
@@ -63,6 +64,7 @@ class Gymnasium(Env):
 
     def make(self, task: Any = None, render_mode: str | None = None) -> gymnasium.Env[Any, Any]:
         self._check_kwargs()
+        take_warnings()  # the check has imported what the environment needs
         try:
             # gymnasium's checker runs once before a run, not at every first step of every copy
             made = gymnasium.make(

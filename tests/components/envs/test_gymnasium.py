@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import builtins
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from raycipe.components.envs import _mujoco
 from raycipe.framework.errors import RunError
 from raycipe.framework.registry import make
 
@@ -89,3 +91,21 @@ def test_facts_fill_the_arguments_of_models() -> None:
     assert facts["action_shape"] == [1] and "num_actions" not in facts
     model = make("models/mlp", facts=facts, hidden=[8])
     assert model.num_features == 3 and model.num_outputs == 64
+
+
+def test_mujocos_warnings_go_to_the_log_once_and_to_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(_mujoco, "_told", set())
+    caplog.set_level("WARNING", "mujoco")
+    env = make("envs/gymnasium", id="HalfCheetah-v5").make()
+    for _ in range(2):
+        env.reset(seed=0)
+        env.unwrapped.data.qpos[0] = np.nan
+        env.step(env.action_space.sample())
+    env.close()
+    assert not list(tmp_path.iterdir())
+    assert [record.message for record in caplog.records if "unstable" in record.message] == [
+        "MuJoCo: Nan, Inf or huge value in QPOS at DOF 0. The simulation is unstable."
+    ]
