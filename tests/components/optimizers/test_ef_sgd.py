@@ -130,7 +130,7 @@ def test_the_virtual_iterate_moves_by_the_mean_gradient(compressor: Any, collect
 
     def work(worker: Worker) -> float:
         worst = 0.0
-        for _ in range(200):
+        for _ in range(200 if collective == "all_gather" else 15):
             before, gradient = worker.virtual(), worker.flat() - torch.cat([c.view(-1) for c in worker.centers])
             worker.step()
             wanted = before - worker.lr * worker.mean(gradient)
@@ -147,7 +147,7 @@ def test_the_virtual_iterate_moves_by_the_mean_gradient(compressor: Any, collect
 @pytest.mark.parametrize("compressor", [{"type": "topk", "ratio": 0.1}, "identity"], ids=str)
 def test_ef21_keeps_the_mean_of_the_estimates(variant: str, collective: str, compressor: Any) -> None:
     def work(worker: Worker) -> float:
-        worker.step(100)
+        worker.step(30)
         mean = worker.mean(torch.cat(worker.optimizer.buffers["estimate"]))
         for index, error in enumerate(worker.optimizer.wire.server_errors):
             mean -= worker.optimizer.wire.shards_of(index, worker.comm.all_gather(error))
@@ -278,8 +278,8 @@ def test_auto_takes_the_cheapest_way(compressor: Any, world_size: int, way: str)
 @pytest.mark.parametrize("world_size", [2, 3, 5])
 def test_two_phases_send_about_two_payloads_whatever_the_number_of_workers(world_size: int) -> None:
     def work(worker: Worker) -> tuple[Tensor, int]:
-        worker.step(50)
-        return worker.flat(), worker.optimizer.wire.comm.bytes_sent // 50
+        worker.step(10)
+        return worker.flat(), worker.optimizer.wire.comm.bytes_sent // 10
 
     compressor = {"type": "topk", "ratio": 0.2}
     found = workers(world_size, work, compressor=compressor, collective="two_phase")
