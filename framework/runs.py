@@ -23,6 +23,7 @@ from raycipe.framework.files import number, read_rows, to_json, write_atomic
 
 RUN_ID = re.compile(r"\d{4}-\d\d-\d\d-\d{6}-[a-z2-7]{4}")
 TRIALS = "trials"  # the folder of a sweep's or study's run that holds its trials, each a run folder
+CHECKPOINT = re.compile(r"step-(\d{8,})")
 ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
 FORMAT = 1
 LOCK_TRIES = 10
@@ -55,7 +56,9 @@ class Run:
     @property
     def parent(self) -> Run | None:
         """The run that this one is a trial of, if it is one: a sweep or a study."""
-        return Run(self.path.parent.parent) if self.path.parent.name == TRIALS else None
+        above = self.path.parent.parent
+        is_trial = self.path.parent.name == TRIALS and (above / "provenance.json").exists()
+        return Run(above) if is_trial else None  # a recipe may be called `trials`, too
 
     @property
     def id(self) -> str:
@@ -108,9 +111,12 @@ class Run:
 
     def status(self) -> str:
         """`done`, `failed`, `interrupted`, `running` (somebody holds the lock) or `killed`."""
+        status = self.ended()
+        return "running" if self.is_locked() else status
+
+    def ended(self) -> str:
+        """How the last attempt ended, whoever holds the folder now: `done`, `failed`, `interrupted` or `killed`."""
         status = self.read("result.json").get("status")
-        if self.is_locked():
-            return "running"
         if not status and (self.path / "result.json").exists():
             raise RunError("storage", f"{self.path / 'result.json'}: damaged (it has no status)")
         return str(status) if status else "killed"
@@ -258,23 +264,41 @@ def _made_ns(run: Run) -> int:
     return recipe.stat().st_mtime_ns if recipe.exists() else 0
 
 
+def checkpoint_steps(folder: str | Path) -> list[int]:
+    """The steps of a run's committed checkpoints, oldest first."""
+    matches = [CHECKPOINT.fullmatch(path.name) for path in Path(folder, "checkpoints").glob("step-*")]
+    return sorted(int(match[1]) for match in matches if match)
+
+
 def find(text: str, storage: str | Path = "runs") -> Run:
     """The run that a user means: a folder, `NAME` (its newest run), an id, or the end of an id (`k3f9`)."""
     path = Path(text)
-    if (path / "provenance.json").exists():
-        return Run(path.resolve())
+    if (path / "provenance.json").exists() or (path.is_dir() and RUN_ID.fullmatch(path.resolve().name)):
+        return begun(Run(path.resolve()))
     runs = find_all(storage)
     for matches in (
         [run for run in runs if run.id == text or f"{run.name}/{run.id}" == text],
-        [run for run in runs if run.name == text][-1:],
+        newest([run for run in runs if run.name == text]),
         [run for run in runs if len(text) >= 4 and run.id.endswith(text)],
     ):
         if len(matches) == 1:
-            return matches[0]
+            return begun(matches[0])
         if matches:
             raise RunError("run", f"{text}: {len(matches)} runs have this id", "name one by its folder")
     known = ", ".join(f"{run.name}/{run.id}" for run in runs[-3:]) or f"none under {Path(storage).absolute()}"
     raise RunError("run", f"{text}: no such run", f"newest runs: {known}")
+
+
+def newest(runs: list[Run]) -> list[Run]:
+    """The last of `runs` that has begun, or else the last of all; none of none."""
+    return ([run for run in runs if (run.path / "provenance.json").exists()] or runs)[-1:]
+
+
+def begun(run: Run) -> Run:
+    """The run. Raises RunError if its launch was ended before it had written down what it was about to run."""
+    if not (run.path / "provenance.json").exists():
+        raise RunError("run", f"{run}: its launch ended before the run had begun", "launch the recipe as a new run")
+    return run
 
 
 def final_values(result: dict[str, Any]) -> dict[str, float]:

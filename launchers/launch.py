@@ -249,10 +249,13 @@ class Attempt:
 
     def begin(self) -> None:
         """From here on the folder tells of an attempt, and stays."""
+        from raycipe.framework.emit import dump
         from raycipe.framework.results.result import begin_attempt
 
         if not self.has_begun:
             self.has_begun = True
+            if self.is_resume and self.recipe.plain != self.run.resolved():
+                self.run.write("resolved.yaml", dump(self.recipe.plain))
             begin_attempt(self.run, self.resumed_from)
 
     def resume_command(self) -> str:

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from raycipe.framework.errors import RunError
+from raycipe.framework.errors import NotStarted, RunError
 from raycipe.framework.results.diff import differences, shown
-from raycipe.framework.runs import Run, find, find_all
-from raycipe.launchers.launch import Attempt, checked
+from raycipe.framework.runs import Run, begun, checkpoint_steps, find, find_all, newest
+from raycipe.launchers.launch import Attempt, checked, launcher_of
 
 FREE = ("about", "paper", "track", "expect", "profiles", "sweep", "resources", "extends")
 FREE_TRAIN = ("epochs", "steps", "minutes", "eval_every", "checkpoint_every", "keep", "log_every", "early_stop")
@@ -20,27 +20,37 @@ def resume(args: argparse.Namespace) -> int:
     """Resume the run that `args.recipe` names, or the newest run of the recipe file that it names."""
     from raycipe.launchers.display import Display
 
+    recipe: Any = None
     if args.recipe.endswith((".yaml", ".yml")):
         recipe = checked(args.recipe, args.overrides, args.profile, args.data_root)
         runs = find_all(args.storage, recipe.name)
         if not runs:
             raise RunError("run", f"no run of {recipe.name} under {Path(args.storage).absolute()}", "launch it first")
-        run = runs[-1]
+        run = begun(newest(runs)[0])
     else:
         run = find(args.recipe, args.storage)
-        recipe = recipe_of(run, args)
-    args.sweep = is_sweep(run)
-    refuse_changes(run, recipe.plain)
-    if run.status() == "done" and not lengthened(run, recipe.plain):
-        raise RunError("run", f"{run}: is done", "to train on, raise train.epochs or train.steps in the same command")
-    with run.lock():
+    with run.lock():  # what is looked at now must still hold when the attempt begins
+        recipe = recipe or recipe_of(run, args)
+        args.sweep = is_sweep(run)
+        refuse_changes(run, recipe.plain)
+        refuse_if_done(run, recipe.plain)
+        refuse_shorter(run, recipe.plain)
         display = Display(args.quiet)
         display.info(f"resuming {run}")
-        if recipe.plain != run.resolved():
-            from raycipe.framework.emit import dump
+        return go_on(Attempt(recipe, run, display, args))
 
-            run.write("resolved.yaml", dump(recipe.plain))
-        return Attempt(recipe, run, display, args).go(resume=True)
+
+def go_on(attempt: Attempt) -> int:
+    """The attempt; one that could not start leaves the folder's account of the run as it was."""
+    run = attempt.run
+    before = {file: (run.path / file).read_bytes() for file in ("resolved.yaml", "provenance.json")}
+    try:
+        return attempt.go(resume=True)
+    except NotStarted:
+        if attempt.has_begun:
+            for file, content in before.items():
+                run.write(file, content)
+        raise
 
 
 def is_sweep(run: Run) -> bool:
@@ -82,7 +92,35 @@ def meaning(recipe: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def lengthened(run: Run, recipe: Mapping[str, Any]) -> bool:
-    """Whether the recipe now asks for more than the finished run did."""
+def refuse_if_done(run: Run, recipe: Mapping[str, Any]) -> None:
+    """Refuse to resume a finished run, unless the recipe now lifts what ended it; the hint names that."""
+    result = run.read("result.json")
+    if run.ended() != "done":
+        return
     before, now = run.resolved().get("train") or {}, recipe.get("train") or {}
-    return any((now.get(key) or 0) > (before.get(key) or 0) for key in ("epochs", "steps"))
+    if result.get("stopped") == "minutes":
+        goes_on = now.get("minutes") is None or now["minutes"] > (before.get("minutes") or 0)
+        help_ = "its train.minutes were over: raise them, or set train.minutes=null"
+    elif result.get("stopped") == "early_stop":
+        goes_on = now.get("early_stop") != before.get("early_stop")
+        help_ = "train.early_stop ended it: raise train.early_stop.patience, or set train.early_stop=null"
+    else:
+        goes_on = any((now.get(key) or 0) > (before.get(key) or 0) for key in ("epochs", "steps"))
+        help_ = "raise train.epochs or train.steps"
+    if not goes_on:
+        at = f" at step {result['steps']}" if result.get("stopped") and result.get("steps") else ""
+        raise RunError("run", f"{run}: is done{at}", f"to train on, {help_} in the same command")
+
+
+def refuse_shorter(run: Run, recipe: Mapping[str, Any]) -> None:
+    """Refuse a length that the run has passed already: it would be called done without being what was asked for."""
+    if launcher_of(recipe, is_sweep(run)) != "train":
+        return
+    steps = checkpoint_steps(run.path)
+    train = recipe["train"]
+    rows = [row for row in run.rows() if steps and row["step"] <= steps[-1]]
+    for key, at in (("steps", "step"), ("epochs", "epoch")):
+        reached = max((row[at] for row in rows), default=0)
+        if train.get(key) is not None and train[key] < reached:
+            message = f"{run}: is at {at} {reached:g} already, and train.{key} asks for {train[key]}"
+            raise RunError("run", message, "ask for more, or launch it as a new run")

@@ -11,7 +11,7 @@ from raycipe.framework.contracts import Trained
 from raycipe.framework.measuring import run_measures
 from raycipe.framework.training.evaluate import agreed_buffers
 from raycipe.framework.training.saved import read
-from raycipe.framework.training.state import load_weights
+from raycipe.framework.training.state import fill_buffers, load_weights, unsaved_buffers
 
 if TYPE_CHECKING:
     from raycipe.framework.training.session import Session
@@ -45,6 +45,7 @@ def _final_model(session: Session) -> nn.Module:
                 load_weights(final, tensors, tied(source), "the trained model")
         else:
             final.load_state_dict(source.state_dict())
+        fill_buffers(final, unsaved_buffers(source))
     return final.eval()
 
 

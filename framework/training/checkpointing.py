@@ -6,16 +6,31 @@ not), and for sharded runs `shards/`. Everything that a later step depends on is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from raycipe.framework.training.evaluate import agreed_buffers
-from raycipe.framework.training.resumable import check_content, check_data, check_recipe, warn_of_changes
+from raycipe.framework.training.resumable import (
+    check_content,
+    check_data,
+    check_recipe,
+    refuse_shorter,
+    still_stopped,
+    warn_of_changes,
+)
 from raycipe.framework.training.saved import Checkpoint
-from raycipe.framework.training.state import capture_rng, load_weights, restore_rng, seed_all, weights
+from raycipe.framework.training.state import (
+    capture_rng,
+    fill_buffers,
+    load_weights,
+    restore_rng,
+    seed_all,
+    unsaved_buffers,
+    weights,
+)
 from raycipe.framework.training.store import Job, Writer, pt_writer, safetensors_writer
 
 if TYPE_CHECKING:
@@ -132,8 +147,7 @@ def _common_state(session: Session, groups: list[dict[str, Any]] | None) -> dict
         "groups": groups,
         "scaler": scaler.state_dict() if scaler is not None else None,
         "latest": dict(session.latest),
-        "best": session.judge.best,
-        "without_gain": session.judge.without_gain,
+        **session.judge.state(),
         "stopped": None if session.stopped == "user" else session.stopped,
         "closed": session.closed,
         "examples": session.examples,
@@ -158,18 +172,23 @@ def _plain(value: Any) -> Any:
 
 
 def _rank_state(session: Session) -> dict[str, Any]:
-    many = session.comm.world_size > 1
+    average = session.average.model if session.average is not None else None
     state: dict[str, Any] = {
         "rng": capture_rng(),
         "interval": session.interval.state(),
         "optimizer": session.optimizer.rank_state_dict(),
         "bytes_sent": session.optimizer_comm.bytes_sent,
-        "buffers": dict(session.model.named_buffers()) if many else {},
+        "buffers": _own_buffers(session, session.model),
         "weights": session.model.state_dict() if session.optimizer.local_weights else {},
     }
-    if session.average is not None and many:
-        state["average_buffers"] = dict(session.average.model.named_buffers())
+    if average is not None:
+        state["average_buffers"] = _own_buffers(session, average)
     return state
+
+
+def _own_buffers(session: Session, model: nn.Module) -> dict[str, Tensor]:
+    """The buffers that the common weights don't tell: with many workers each rank's own, else those left out of it."""
+    return dict(model.named_buffers()) if session.comm.world_size > 1 else unsaved_buffers(model)
 
 
 # ---------------------------------------------------------------------------------------------- restoring
@@ -193,10 +212,12 @@ def restore(session: Session, checkpoint: Checkpoint) -> None:
         session.precision.scaler.load_state_dict(state["scaler"])
     session.order.restore(state["order"])
     session.step, session.examples, session.skipped = state["step"], state["examples"], state["skipped"]
-    session.latest, session.closed = state["latest"], state["closed"]
-    session.judge.best, session.judge.without_gain = state["best"], state["without_gain"]
-    session.stopped = state["stopped"] if session.step < session.length.total_steps else None
-    session.seconds_before = state["seconds"]
+    session.latest, session.seconds_before = state["latest"], state["seconds"]
+    session.judge.restore(state, state["recipe"].get("train") or {})
+    refuse_shorter(session)
+    session.stopped = state["stopped"] if still_stopped(session, state["stopped"]) else None
+    is_over = session.stopped is not None or session.step == session.length.total_steps
+    session.closed = state["closed"] and is_over  # one that trains on exchanges again at its end
     if session.average is not None:
         session.average.updates = state["averaged"]
     session.rows.cut(state["rows"])
@@ -231,22 +252,23 @@ def _restore_weights(session: Session, checkpoint: Checkpoint, state: Mapping[st
 def _restore_rank(session: Session, mine: Mapping[str, Any]) -> None:
     if mine["weights"]:
         session.model.load_state_dict(mine["weights"])
-    _fill(dict(session.model.named_buffers()), mine["buffers"])
-    if session.average is not None:
-        _fill(dict(session.average.model.named_buffers()), mine.get("average_buffers", {}))
+    _fill_buffers(session, mine, lambda name: True)
     session.interval.restore(mine["interval"])
     session.optimizer_comm.bytes_sent = mine["bytes_sent"]
     restore_rng(mine["rng"])
 
 
-def _fill(buffers: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -> None:
-    for name, tensor in saved.items():
-        buffers[name].copy_(tensor)
+def _fill_buffers(session: Session, saved: Mapping[str, Any], wanted: Callable[[str], bool]) -> None:
+    fill_buffers(session.model, {name: value for name, value in saved["buffers"].items() if wanted(name)})
+    if session.average is not None:
+        average = saved.get("average_buffers", {})
+        fill_buffers(session.average.model, {name: value for name, value in average.items() if wanted(name)})
 
 
 def _spread_ranks(session: Session, ranks: list[Mapping[str, Any]]) -> None:
     """Another number of workers: rank 0 takes up the sums of the interval, each rank draws from a stream of its own."""
-    comm = session.comm
+    comm, unsaved = session.comm, unsaved_buffers(session.model)
+    _fill_buffers(session, ranks[0], lambda name: name in unsaved)
     if comm.rank == 0:
         for rank in ranks:
             session.interval.restore(rank["interval"])

@@ -46,6 +46,8 @@ def run_due(session: Session) -> None:
     due = session.due.at(session.step)
     if session.step >= session.length.total_steps:
         session.close_optimizer()
+    if "evaluate" in due and session.judge.needs_log:
+        due.add("log")
     wants_checkpoint = log(session) if "log" in due else False
     if "evaluate" in due:
         wants_checkpoint |= assess(session)

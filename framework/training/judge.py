@@ -12,7 +12,11 @@ from raycipe.framework.training.plan import Settings, Target
 
 
 class Judge:
-    """`best` maps each judged metric to its best evaluations, best first: as many as `keep_best` keeps, else one."""
+    """`best` maps each judged metric to its best evaluations, best first: as many as `keep_best` keeps, else one.
+
+    Early stopping compares with a value of its own, `reference`: the mode may be another one, and a gain below
+    `min_delta` does not move it (else many small ones would never add up to a gain).
+    """
 
     def __init__(self, recipe: Mapping[str, Any], settings: Settings) -> None:
         self.keep, self.stop = settings.keep_best, settings.early_stop
@@ -21,25 +25,47 @@ class Judge:
         found += [target for target in (self.stop, self.keep) if target]
         self.targets = {target.metric: target for target in found}
         self.best: dict[str, list[dict[str, float]]] = {}
+        self.reference: float | None = None
         self.without_gain = 0
 
     @property
     def needed(self) -> bool:
         return self.keep is not None or self.stop is not None
 
+    @property
+    def needs_log(self) -> bool:
+        """Whether a judged metric comes from the rows of training, which then are written at evaluations, too."""
+        return any(target and not target.metric.startswith("val/") for target in (self.keep, self.stop))
+
+    @property
+    def is_patience_over(self) -> bool:
+        return self.stop is not None and self.without_gain >= self.stop.patience
+
+    def state(self) -> dict[str, Any]:
+        return {"best": self.best, "reference": self.reference, "without_gain": self.without_gain}
+
+    def restore(self, state: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+        """Take up `state`, of a run whose `train` section was `before`; what was judged otherwise then is left out."""
+        keep, stop = before.get("keep_best") or {}, before.get("early_stop") or {}
+        self.best = dict(state["best"])
+        if self.keep is not None and keep and self.keep.mode != keep.get("mode", "min"):
+            self.best.pop(self.keep.metric, None)
+        if self.stop is not None and (self.stop.metric, self.stop.mode) == (
+            stop.get("metric"),
+            stop.get("mode", "min"),
+        ):
+            self.reference, self.without_gain = state["reference"], state["without_gain"]
+
     def look(self, latest: Mapping[str, float], step: int) -> tuple[bool, bool]:
         """Judge the newest values: (one of the best to keep, time to stop)."""
-        is_best = should_stop = False
+        is_best = False
         for metric, target in self.targets.items():
             if metric not in latest:
-                if target in (self.keep, self.stop):
+                if any(judged and judged.metric == metric for judged in (self.keep, self.stop)):
                     raise _unknown(metric, latest, step)
                 continue
-            entries = self.best.setdefault(metric, [])
-            if self.stop is not None and metric == self.stop.metric:
-                should_stop = self._lags(latest[metric], entries[0]["value"] if entries else None)
-            is_best |= self._insert(target, entries, latest[metric], step)
-        return is_best, should_stop
+            is_best |= self._insert(target, self.best.setdefault(metric, []), latest[metric], step)
+        return is_best, self.stop is not None and self._lags(latest[self.stop.metric])
 
     def _insert(self, target: Target, entries: list[dict[str, float]], value: float, step: int) -> bool:
         kept = self.keep is not None and self.keep.metric == target.metric
@@ -51,13 +77,15 @@ class Judge:
         del entries[count:]
         return kept
 
-    def _lags(self, value: float, best: float | None) -> bool:
+    def _lags(self, value: float) -> bool:
         """Counts an evaluation without a gain of more than `min_delta`; True once there are `patience` in a row."""
         assert self.stop is not None
         delta = self.stop.min_delta if self.stop.mode == "min" else -self.stop.min_delta
-        gained = self.stop.better(value, None if best is None else best - delta)
-        self.without_gain = 0 if gained else self.without_gain + 1
-        return self.without_gain >= self.stop.patience
+        if self.stop.better(value, None if self.reference is None else self.reference - delta):
+            self.reference, self.without_gain = value, 0
+        else:
+            self.without_gain += 1
+        return self.is_patience_over
 
     def kept(self) -> list[dict[str, Any]]:
         """The evaluations whose checkpoints stay, best first."""

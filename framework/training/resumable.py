@@ -91,6 +91,25 @@ def _differences(old: Any, new: Any, path: str) -> list[str]:
     return [] if old == new and type(old) is type(new) else [path]
 
 
+def refuse_shorter(session: Session) -> None:
+    """Raise RunError for a length that the run has passed already."""
+    total = session.length.total_steps
+    if session.step > total:
+        key = "steps" if session.settings.steps is not None else "epochs"
+        message = f"the run is at step {session.step} already, and train.{key} asks for {counted(total, 'step')}"
+        raise RunError("recipe", message, "ask for more, or launch it as a new run", f"train.{key}")
+
+
+def still_stopped(session: Session, stopped: str | None) -> bool:
+    """Whether what ended a run before its length still does, with the values that it is resumed with."""
+    if stopped is None or session.step >= session.length.total_steps:
+        return False
+    if stopped == "minutes":
+        minutes = session.settings.minutes
+        return minutes is not None and session.seconds_before >= 60 * minutes
+    return session.judge.is_patience_over if stopped == "early_stop" else True
+
+
 def warn_of_changes(session: Session, state: Mapping[str, Any]) -> None:
     """A run that goes on under other conditions does not repeat the bits of an unbroken one."""
     changes = []

@@ -256,7 +256,9 @@ class Session:
         """Every rank must know the names of the scores, hence not where one has no examples."""
         if step.size < self.comm.world_size:
             return False
-        return self.settings.train_metrics == "all" or (self.step + 1) % self.settings.log_every == 0
+        done = self.step + 1
+        judged = self.judge.needs_log and (done % self.length.eval_every == 0 or done >= self.length.total_steps)
+        return self.settings.train_metrics == "all" or done % self.settings.log_every == 0 or judged
 
     def _update(self) -> None:
         self.precision.unscale(self.optimizer, self.exchange, self.comm)

@@ -81,6 +81,26 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], tied: Mapping[
     model.load_state_dict(given)
 
 
+def unsaved_buffers(model: nn.Module) -> dict[str, Tensor]:
+    """Buffers that a model leaves out of its state_dict (`persistent=False`), by name."""
+    saved = model.state_dict().keys()
+    return {name: buffer for name, buffer in model.named_buffers(remove_duplicate=False) if name not in saved}
+
+
+@torch.no_grad()
+def fill_buffers(model: nn.Module, saved: Mapping[str, Tensor]) -> None:
+    """Give buffers their values back; one that forward sets anew may be missing yet, or have another shape."""
+    for name, tensor in saved.items():
+        path, _, last = name.rpartition(".")
+        owner = model.get_submodule(path)
+        old = getattr(owner, last, None)
+        if isinstance(old, Tensor) and old.shape == tensor.shape:
+            old.copy_(tensor)
+        else:
+            device = next((parameter.device for parameter in model.parameters()), tensor.device)
+            setattr(owner, last, tensor.to(device, copy=True))
+
+
 def digest(tensors: Sequence[Tensor]) -> str:
     """A fingerprint of exact bits."""
     whole = hashlib.sha256()

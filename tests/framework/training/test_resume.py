@@ -268,3 +268,47 @@ def test_a_checkpoint_of_another_version_is_told(toy: Any, fit: Any, run_dir: Pa
     (path / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(RunError, match=r"state.pt does not hold averaged, best, .*\n    another version of Raycipe"):
         fit(toy(train_epochs=2), run_dir, True)
+
+
+@pytest.mark.parametrize("ema", [None, 0.9])
+def test_buffers_outside_the_state_dict_resume_and_are_measured(
+    toy: Any, fit: Any, end_of: Any, tmp_path: Path, ema: float | None
+) -> None:
+    from raycipe.framework.training.after import _final_model
+
+    recipe = toy(model={"type": "counting"}, train_steps=30, train_checkpoint_every=10, train_ema=ema)
+    unbroken, broken, measured = fresh(tmp_path / "unbroken"), fresh(tmp_path / "broken"), []
+    fit(recipe, unbroken, after=lambda session: measured.append(_final_model(session)))
+    assert float(measured[0].seen) == 30 and measured[0].mean is not None
+
+    def stop(session: Any, event: str) -> None:
+        if event == "checkpoint" and session.step == 10:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(recipe, broken, hooks=[stop])
+    assert end_of(recipe, broken, True) == end_of(recipe, unbroken, True)
+    assert rows(broken) == rows(unbroken)
+
+
+def test_a_length_that_has_been_passed_is_refused(toy: Any, fit: Any, run_dir: Path) -> None:
+    fit(toy(train_steps=30), run_dir)
+    with pytest.raises(RunError, match="is at step 30 already, and train.steps asks for 20 steps"):
+        fit(toy(train_steps=20), run_dir, True)
+    assert fit(toy(train_steps=30), run_dir, True).steps == 30
+
+
+def test_an_optimizer_that_exchanges_closes_again_after_training_on(
+    toy: Any, fit: Any, end_of: Any, tmp_path: Path
+) -> None:
+    changes = {"optimizer": {"type": "diloco", "inner": {"type": "sgd", "lr": 0.05}, "H": 7}}
+    folder = fresh(tmp_path / "run")
+    fit(toy(train_steps=20, train_ema=None, **changes), folder)
+    closed: list[int] = []
+
+    def look(session: Any, event: str) -> None:
+        if event == "end":
+            closed.append(session.optimizer.synced_at)
+
+    fit(toy(train_steps=33, train_ema=None, **changes), folder, True, hooks=[look])
+    assert closed == [33]

@@ -1,0 +1,137 @@
+"""`launch --resume`: what is refused leaves the run as it was, and what ended a run can be lifted."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from raycipe.framework.runs import Run, find_all
+from raycipe.launchers import cli
+
+RECIPE = """\
+recipe: 1
+name: toy
+data: digits
+model: {type: mlp, hidden: [16]}
+task: classification
+optimizer: {type: sgd, lr: 0.05}
+train: {steps: 60, batch_size: 64, log_every: 5, checkpoint_every: 20, eval_every: 20}
+resources: {num_workers: 0}
+"""
+
+
+@pytest.fixture
+def launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.chdir(tmp_path)
+    Path("toy.yaml").write_text(RECIPE)
+    return lambda *words: cli.launch([*words, "-q"])
+
+
+def only_run(storage: str = "runs") -> Run:
+    (run,) = find_all(storage)
+    return run
+
+
+def test_a_refused_resume_leaves_the_run_as_it_was(launch: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    assert launch("toy.yaml") == 0
+    run = only_run()
+    before = {file: (run.path / file).read_bytes() for file in ("resolved.yaml", "provenance.json", "result.json")}
+    assert launch("--resume", "toy", "train.steps=90", "resources.num_workers=64") == 2
+    assert {file: (run.path / file).read_bytes() for file in before} == before
+    assert launch("--resume", "toy", "train.steps=90") == 0
+    assert run.resolved()["train"]["steps"] == 90 and run.read("result.json")["steps"] == 90
+    assert "64" in capfd.readouterr().err
+
+
+def test_a_resume_that_can_not_start_after_all_takes_back_what_it_wrote(
+    launch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from raycipe.framework.errors import NotStarted
+    from raycipe.launchers import train
+
+    assert launch("toy.yaml") == 0
+    before = {file: (only_run().path / file).read_bytes() for file in ("resolved.yaml", "provenance.json")}
+
+    def run(recipe: Any, run_dir: str, *, prepare: Any, **given: Any) -> Any:
+        prepare()
+        assert Run(run_dir).resolved()["train"]["steps"] == 90
+        raise NotStarted("resources", "the cluster has shrunk meanwhile")
+
+    monkeypatch.setattr(train, "run", run)
+    assert launch("--resume", "toy", "train.steps=90") == 2
+    assert {file: (only_run().path / file).read_bytes() for file in before} == before
+
+
+def test_a_run_in_use_is_looked_at_by_nobody_else(launch: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    assert launch("toy.yaml") == 0
+    with only_run().lock():
+        assert launch("--resume", "toy", "train.steps=90") == 2
+    assert f"in use by process {os.getpid()}" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("ended_by", "lifted", "hint"),
+    [
+        ("train.minutes=1e-4", "train.minutes=null", "raise them, or set train.minutes=null"),
+        (
+            "train.early_stop={metric: val/loss, mode: max, patience: 1}",
+            "train.early_stop=null",
+            "raise train.early_stop.patience, or set train.early_stop=null",
+        ),
+    ],
+)
+def test_a_run_that_was_stopped_early_trains_on_to_the_numbers_of_a_long_one(
+    launch: Any, ended_by: str, lifted: str, hint: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert launch("toy.yaml", "--storage", "long", "train.steps=80") == 0
+    assert launch("toy.yaml", ended_by) == 0
+    run = only_run()
+    assert run.read("result.json")["steps"] < 60
+    assert launch("--resume", "toy", "train.steps=80") == 2
+    assert hint in capfd.readouterr().err
+    assert launch("--resume", "toy", "train.steps=80", lifted) == 0
+    result = run.read("result.json")
+    assert (result["steps"], result["stopped"]) == (80, None)
+    assert result["final"]["val/loss"] == only_run("long").read("result.json")["final"]["val/loss"]
+
+
+@pytest.mark.parametrize(("change", "said"), [("train.steps=40", "is at step 60"), ("train.steps=59", "asks for 59")])
+def test_a_length_below_what_is_done_is_refused(
+    launch: Any, change: str, said: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert launch("toy.yaml") == 0
+    result = only_run().read("result.json")
+    result["status"] = "interrupted"
+    only_run().write("result.json", result)
+    assert launch("--resume", "toy", change) == 2
+    assert said in capfd.readouterr().err
+
+
+def test_a_launch_that_was_killed_before_it_began_is_told_as_such(
+    launch: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert launch("toy.yaml") == 0
+    (only_run().path / "provenance.json").unlink()
+    for words in (("--resume", "toy"), ("--resume", str(only_run())), ("toy.yaml", "--resume")):
+        assert launch(*words) == 2
+        assert "ended before the run had begun" in capfd.readouterr().err
+
+
+def test_a_name_means_the_newest_run_that_has_begun(launch: Any) -> None:
+    assert launch("toy.yaml") == 0
+    good = only_run()
+    killed = good.path.with_name(f"{good.path.name[:-4]}zzzz")
+    killed.mkdir()
+    assert launch("--resume", "toy", "train.steps=80") == 0
+    assert good.read("result.json")["steps"] == 80 and list(killed.iterdir()) == []
+
+
+def test_a_recipe_may_be_called_trials(launch: Any) -> None:
+    Path("toy.yaml").write_text(RECIPE.replace("name: toy", "name: trials"))
+    assert launch("toy.yaml") == 0
+    result = only_run().read("result.json")
+    assert (result["name"], result["run_id"]) == ("trials", only_run().path.name)
+    assert launch("toy.yaml", "name=other", "start=trials", "train.steps=20") == 0
