@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -120,15 +121,41 @@ def _init(config: Mapping[str, Any], verbose: bool, dashboard: bool) -> str | No
     from ray.job_config import JobConfig
 
     folders = [folder for _, folder, origin in config["roots"] if origin == "--components"]
-    context = ray.init(
-        address="local",
-        include_dashboard=dashboard,
-        log_to_driver=True,
-        logging_level=logging.INFO if verbose else logging.WARNING,
-        job_config=JobConfig(metadata=metadata(config["recipe"], config["run_dir"])),
-        runtime_env={"py_modules": folders} if folders else None,
-    )
+    with children_in_own_groups():
+        context = ray.init(
+            address="local",
+            include_dashboard=dashboard,
+            log_to_driver=True,
+            logging_level=logging.INFO if verbose else logging.WARNING,
+            job_config=JobConfig(metadata=metadata(config["recipe"], config["run_dir"])),
+            runtime_env={"py_modules": folders} if folders else None,
+        )
     return f"http://{context.dashboard_url}" if context.dashboard_url else None
+
+
+_parting = threading.local()  # `.is_on` in a thread whose children leave our process group
+
+
+def _leave_group() -> None:
+    if getattr(_parting, "is_on", False):
+        os.setpgrp()
+
+
+os.register_at_fork(after_in_child=_leave_group)  # Ray forks its processes in a way that runs this; it can't be undone
+
+
+@contextmanager
+def children_in_own_groups() -> Iterator[None]:
+    """Inside, processes that this thread starts leave our process group.
+
+    A signal for the whole group (`timeout`, `kill %1`, a batch system) then reaches the launch alone, and Ray lives
+    until the run is saved. Ray's processes end with ours all the same: the kernel sees to that.
+    """
+    _parting.is_on = True
+    try:
+        yield
+    finally:
+        _parting.is_on = False
 
 
 def stop_ray() -> None:

@@ -73,3 +73,28 @@ def test_a_broken_launch_resumes_to_the_bytes_of_an_unbroken_one(
     assert run.read("result.json")["final"] == whole.read("result.json")["final"]
     attempts = run.read("provenance.json")["attempts"]
     assert [attempt["how"] for attempt in attempts] == ["interrupted" if how == signal.SIGINT else "killed", "done"]
+
+
+@pytest.mark.slow
+def test_a_signal_to_the_whole_process_group_saves_the_run(tmp_path: Path) -> None:
+    """As `timeout`, `kill %1` and many batch systems end a job: Ray's processes must not die first."""
+    (tmp_path / "killed.yaml").write_text(RECIPE.replace("steps: 3000", "steps: 300000"))
+    broken = start(tmp_path, "broken", 2, "killed.yaml")
+    run = wait_for_checkpoint(tmp_path, broken)
+    os.killpg(broken.pid, signal.SIGTERM)
+    assert broken.wait(LIMIT_S) == 130, (tmp_path / "broken.out").read_text()
+    result = run.read("result.json")
+    assert result["status"] == "interrupted"
+    assert result["checkpoints"][-1]["step"] == result["steps"] > 0
+
+
+def test_only_children_of_rays_start_leave_the_process_group() -> None:
+    from raycipe.launchers.ray_session import children_in_own_groups
+
+    def leads_a_group() -> bool:
+        command = [sys.executable, "-c", "import os; print(os.getpgrp() == os.getpid())"]
+        return subprocess.run(command, preexec_fn=lambda: None, capture_output=True, check=True).stdout == b"True\n"
+
+    with children_in_own_groups():
+        assert leads_a_group()
+    assert not leads_a_group()
