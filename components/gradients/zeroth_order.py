@@ -17,6 +17,7 @@ from raycipe.framework.errors import RunError
 from raycipe.framework.registry import register
 
 CHUNK_FLOATS = 4_000_000  # of directions that lie in memory at once
+TOGETHER_FLOATS = 20_000  # of directions up to which both ends of all are evaluated in one call
 FP32_STEP = 3.5e-4  # below this, relative to |w|, a difference of two fp32 values is rounding
 
 
@@ -137,10 +138,14 @@ class ZerothOrder(GradientEstimator):
         for directions in self._directions(problem, x, count):
             mine = self._share(problem, directions.shape[-2])
             u = directions[..., mine, :]
-            ahead = value(x.unsqueeze(-2) + step.unsqueeze(-2) * u)
-            slopes = ahead / step if self.scheme != "central" else ahead
-            if self.scheme == "central":
-                slopes = (ahead - value(x.unsqueeze(-2) - step.unsqueeze(-2) * u)) / (2 * step)
+            here, move = x.unsqueeze(-2), step.unsqueeze(-2) * u
+            if self.scheme != "central":
+                slopes = value(here + move) / step
+            elif u.numel() <= TOGETHER_FLOATS:
+                ahead, behind = value(torch.cat([here + move, here - move], dim=-2)).chunk(2, dim=-1)
+                slopes = (ahead - behind) / (2 * step)
+            else:
+                slopes = (value(here + move) - value(here - move)) / (2 * step)
             slopes = self._exchange(problem, slopes, mine, directions.shape[-2])
             if base is not None:
                 slopes = slopes - base / step

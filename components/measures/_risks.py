@@ -11,7 +11,9 @@ from raycipe.framework.contracts import Batch, Point, Saddle, SaddleTask, Skippe
 from raycipe.framework.training.players import FlatPlayers
 
 TOLERANCE = 1e-8  # of the inner solutions: norm of the projected gradient step
-MAX_STEPS = 20_000
+MAX_STEPS = 3000
+NEWTON_SIZE = 500  # players up to this size are tried with second derivatives first
+NEWTON_STEPS = 50
 
 
 def saddle_of(trained: Trained) -> tuple[SaddleTask, Saddle]:
@@ -49,6 +51,34 @@ def best_value(task: SaddleTask, saddle: Saddle, batch: Batch) -> float:
 
 
 def minimize(value: Callable[[Tensor], Tensor], start: Tensor, project: Callable[[Tensor], Tensor]) -> Tensor:
+    """The least value within bounds: Newton's method where its end lies inside them, else `descend`."""
+    if start.numel() <= NEWTON_SIZE:
+        found = _newton(value, start)
+        if found is not None and torch.equal(project(found), found):
+            return found
+    return descend(value, start, project)
+
+
+def _newton(value: Callable[[Tensor], Tensor], start: Tensor) -> Tensor | None:
+    """Damped Newton steps to a gradient of TOLERANCE, without bounds; None where they do not get there."""
+    x, both = start, torch.func.grad_and_value(value)
+    for _ in range(NEWTON_STEPS):
+        slope, here = both(x)
+        if float(slope.norm()) < TOLERANCE:
+            return x
+        step = torch.linalg.lstsq(torch.func.hessian(value)(x), -slope.unsqueeze(1), driver="gelsd").solution[:, 0]
+        promise, share = float(slope @ step), 1.0
+        if not promise < 0:  # not convex here
+            return None
+        while float(value(x + share * step)) > float(here) + share * promise / 4 and share > 1e-9:
+            share /= 2
+        if share <= 1e-9:  # rounding: no way down is left
+            return x if float(slope.norm()) < TOLERANCE**0.5 else None
+        x = x + share * step
+    return None
+
+
+def descend(value: Callable[[Tensor], Tensor], start: Tensor, project: Callable[[Tensor], Tensor]) -> Tensor:
     """Accelerated projected gradient descent with backtracking and restarts, to TOLERANCE.
 
     Reference: Y. Nesterov, Gradient methods for minimizing composite functions, 2013; B. O'Donoghue, E. Candes, 2015.

@@ -25,7 +25,8 @@ def test_a_component_stands_in_the_title_of_a_page_of_its_kind(file: Path) -> No
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.stem}")
 def test_recipes_on_a_page_pass_the_check(page: Path, tmp_path: Path) -> None:
-    (tmp_path / "coffee.csv").touch()
+    for name in ("coffee.csv", "a9a.libsvm"):
+        (tmp_path / name).touch()
     fragments = FRAGMENT.findall(page.read_text())
     assert fragments, "a page shows at least one recipe"
     for number, fragment in enumerate(fragments):
