@@ -109,6 +109,8 @@ def wants(wanted: dict[str, Any]) -> str:
     if "anyOf" in wanted:
         parts = [wants(branch) for branch in branches(wanted)]
         return " or ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+    if "enum" in wanted and len(wanted["enum"]) > NAMES_SHOWN:
+        return f"one of {listed([bare(value) for value in wanted['enum']])}"
     if "enum" in wanted:
         return " or ".join(f"`{bare(value)}`" for value in wanted["enum"])
     if "$ref" in wanted:

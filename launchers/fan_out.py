@@ -68,7 +68,7 @@ def _on_ray(
 ) -> Iterator[tuple[int, Any]]:
     import ray
 
-    task = ray.remote(work).options(**places.options)
+    task: Any = ray.remote(**places.options)(work) if places.options else ray.remote(work)
     there = ray.put(shared)
     waiting = deque(enumerate(items))
     running: dict[Any, int] = {}

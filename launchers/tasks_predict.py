@@ -28,7 +28,9 @@ def predict(job: Job, trained: Trained) -> None:
     files, format = input_files(section["path"])
     job.on_info(f"predicting the rows of {section['path']} ...")
     size = int(section["batch_size"])
-    tables = _on_ray(job, predictor, files, format, size) if job.places.at_a_time else _here(predictor, files, format, size)
+    tables = (
+        _on_ray(job, predictor, files, format, size) if job.places.at_a_time else _here(predictor, files, format, size)
+    )
     output = job.run.artifacts / section["output"]
     count = _write(job, tables, output)
     title = f"predictions of {count:,} rows"

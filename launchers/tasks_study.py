@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from raycipe.launchers.trial import Base
 
 STOPPING = "stopping: each run saves a checkpoint (press Ctrl-C again to stop at once)"
-WATCHING_CPUS = 0.01  # of a task whose workers are elsewhere
+WATCHING_CPUS = 0.0  # of a task whose workers are elsewhere: they may need every CPU there is
 POLL_S = 0.1
 
 
@@ -107,8 +107,10 @@ class Size:
         there = ray.cluster_resources()
         total = {name: self.workers * amount for name, amount in self.each.items() if amount}
         count = max(1, min(int(there.get(name, 0.0) / amount + 1e-9) for name, amount in total.items()))
-        each = {"CPU": WATCHING_CPUS} if self.is_nested else self.each
-        return Places(count, task_options(each, self.resources))
+        if not self.is_nested:
+            return Places(count, task_options(self.each, self.resources))
+        # The process ends with its run: Ray Train's actors, and the CPUs that they hold, belong to it.
+        return Places(count, {**task_options({"CPU": WATCHING_CPUS}, self.resources), "max_calls": 1})
 
 
 def _run_all(job: Job, study: Study, variations: Sequence[Variation]) -> dict[str, Any]:

@@ -35,7 +35,7 @@ class CalibrationError(Measure):
         measures: [{type: calibration_error, bins: 10}]
     """
 
-    needs: ClassVar[tuple[str, ...]] = ("model", "splits")
+    needs: ClassVar[tuple[str, ...]] = ("splits",)
     reports: ClassVar[tuple[str, ...]] = ("ece", "mce", "overconfidence")
 
     def __init__(

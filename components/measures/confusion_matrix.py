@@ -32,7 +32,7 @@ class ConfusionMatrix(Measure):
         measures: [{type: confusion_matrix, split: test}]
     """
 
-    needs: ClassVar[tuple[str, ...]] = ("model", "splits")
+    needs: ClassVar[tuple[str, ...]] = ("splits",)
     reports: ClassVar[tuple[str, ...]] = ("balanced_accuracy", "worst_recall")
 
     def __init__(self, split: Literal["train", "val", "test"] = "test") -> None:

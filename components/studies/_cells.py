@@ -41,10 +41,23 @@ def slug(text: str) -> str:
 
 def labels_of(values: Sequence[Any], argument: str) -> list[str]:
     """The labels of a path's values. Raises ValueError for two that can't be told apart."""
-    found = [label(value) for value in values]
+    found = _short(values) or [label(value) for value in values]
     if len({slug(text) for text in found}) < len(found):
         raise ValueError(f"{argument}: two values can't be told apart: {', '.join(found)}")
     return found
+
+
+def _short(values: Sequence[Any]) -> list[str]:
+    """Components by the first thing that tells them apart: their type, or one argument; empty if nothing does."""
+    maps = [value if isinstance(value, Mapping) else {"type": value} for value in values]
+    if not any(isinstance(value, Mapping) for value in values):
+        return []
+    for key in ("type", *maps[0]):
+        there = [each[key] for each in maps if isinstance(each.get(key), (str, int, float))]
+        texts = [slug(label(value)) for value in there]
+        if len(set(texts)) == len(maps):
+            return texts if key == "type" or all(isinstance(value, str) for value in there) else []
+    return []
 
 
 def folder(number: int, *words: Any) -> str:

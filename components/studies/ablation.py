@@ -56,13 +56,14 @@ class Ablation(Study):
             raise ValueError(f"parts: names must differ from each other and from `{FULL}`")
         self.parts = parts
         self.metric = metric
-        self.seeds = cells.seeds_of(seeds)
+        cells.seeds_of(seeds)  # its range check
+        self.seeds = seeds
         self.confidence = confidence
 
     def variations(self, recipe: Mapping[str, Any]) -> list[Variation]:
         found: list[Variation] = []
         for name, changes in {FULL: {}, **self.parts}.items():
-            for seed in self.seeds:
+            for seed in cells.seeds_of(self.seeds):
                 words = (FULL if name == FULL else f"without {name}", f"seed{seed}")
                 labels = {"without": "" if name == FULL else name, "seed": seed}
                 found.append(Variation(cells.folder(len(found), *words), {"seed": seed, **changes}, labels))

@@ -54,9 +54,10 @@ class Grid(Study):
     ) -> None:
         self.over = over
         self.metric = metric
-        self.seeds = cells.seeds_of(seeds)
+        cells.seeds_of(seeds)  # its range check
+        self.seeds = seeds
         self.confidence = confidence
-        count = math.prod(len(values) for values in over.values()) * len(self.seeds)
+        count = math.prod(len(values) for values in over.values()) * len(cells.seeds_of(seeds))
         if not over or count > MAX_CELLS:
             raise ValueError(f"over: must have 1 to {MAX_CELLS:,} runs, not {count if over else 0:,}")
 
@@ -67,7 +68,7 @@ class Grid(Study):
             at = dict(zip(self.over, places, strict=True))
             changes = {path: self.over[path][place] for path, place in at.items()}
             labels = {path: texts[path][place] for path, place in at.items()}
-            for seed in self.seeds:
+            for seed in cells.seeds_of(self.seeds):
                 words = [*labels.values(), f"seed{seed}"]
                 whole = {"seed": seed, **changes}
                 found.append(Variation(cells.folder(len(found), *words), whole, {**labels, "seed": seed}))

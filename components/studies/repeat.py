@@ -51,14 +51,15 @@ class Repeat(Study):
         if compare is not None and len(compare) != 1:
             raise ValueError(f"compare: takes one path, not {len(compare)}: for combinations use `type: grid`")
         self.metric = metric
-        self.seeds = cells.seeds_of(seeds)
+        cells.seeds_of(seeds)  # its range check
+        self.seeds = seeds
         self.compare = compare
         self.confidence = confidence
 
     def variations(self, recipe: Mapping[str, Any]) -> list[Variation]:
         found: list[Variation] = []
         for text, changes in self._variants().items():
-            for seed in self.seeds:
+            for seed in cells.seeds_of(self.seeds):
                 words = (f"seed{seed}",) if self.compare is None else (text, f"seed{seed}")
                 labels = {"variant": text, "seed": seed}
                 found.append(Variation(cells.folder(len(found), *words), {**changes, "seed": seed}, labels))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from raycipe.framework import plugins
-from raycipe.framework.conformance import exchanged, general, learning, reinforcement, updates
+from raycipe.framework.conformance import exchanged, general, learning, reinforcement, updates, whole
 from raycipe.framework.conformance.example import Example
 
 Check = Callable[[Example], None]
@@ -21,6 +21,9 @@ BY_KIND: dict[str, tuple[Check, ...]] = {
     "gradients": updates.GRADIENTS,
     "compressors": exchanged.COMPRESSORS,
     "measures": updates.MEASURES,
+    "estimators": whole.ESTIMATORS,
+    "editors": whole.EDITORS,
+    "studies": whole.STUDIES,
     "envs": reinforcement.ENVS,
     "agents": reinforcement.AGENTS,
 }

@@ -12,7 +12,7 @@ from torch import nn
 from raycipe.framework.contracts import Data, Split, Task, Trained
 from raycipe.framework.errors import RunError
 from raycipe.framework.registry import build
-from raycipe.framework.runs import Run
+from raycipe.framework.runs import Run, find
 from raycipe.framework.streams import key
 from raycipe.framework.training.saved import Checkpoint, damage, read
 from raycipe.framework.training.state import capture_rng, load_weights, restore_rng
@@ -25,7 +25,12 @@ def with_start(recipe: Mapping[str, Any], start_dir: str | None) -> dict[str, An
     """The resolved recipe, with what it leaves to the run that it starts from."""
     if start_dir is None:
         return dict(recipe)
-    before = Run(start_dir).resolved()
+    run = Run(start_dir)
+    before = run.resolved()
+    if "start" in before and not {"data", "model"} <= before.keys():  # it began with a run itself
+        start = before["start"]
+        name = start["run"] if isinstance(start, Mapping) else start
+        before = with_start(before, str(find(name, (run.parent or run).path.parent.parent).path))
     return {**{name: before[name] for name in OF_THE_START if name in before}, **recipe}
 
 
