@@ -89,21 +89,42 @@ def written_amount(amount: float) -> str:
     return f"{amount:,.0f}" if amount >= 1000 else f"{amount:.4g}"
 
 
-def refuse_agents_demand(recipe: Mapping[str, Any], there: Mapping[str, float], where: str) -> None:
-    """The same for an agent: its env runners and learners together."""
+def agents_processes(recipe: Mapping[str, Any]) -> dict[str, tuple[int, dict[str, float]]]:
+    """What an agent starts beside the process that holds the algorithm: name -> (how many, what each takes)."""
     resources = recipe.get("resources") or {}
     runners, learners = int(resources.get("num_env_runners", 0)), int(resources.get("num_learners", 0))
-    cpus, gpus = float(resources.get("cpus_per_worker", 1)), float(resources.get("gpus_per_learner") or 0)
-    asked = {"CPU": (runners + learners) * cpus, "GPU": max(1, learners) * gpus}
-    for name, amount in (resources.get("custom") or {}).items():
-        asked[name] = runners * float(amount)
+    cpus, custom = float(resources.get("cpus_per_worker", 1)), resources.get("custom") or {}
+    agent = recipe.get("agent")
+    settings = (agent.get("config") if isinstance(agent, Mapping) else None) or {}
+    aggregators = int(settings.get("num_aggregator_actors_per_learner") or 0) * max(1, learners)
+    return {
+        "env runner": (runners, {"CPU": cpus, **{name: float(amount) for name, amount in custom.items()}}),
+        "learner": (learners, {"CPU": cpus, "GPU": float(resources.get("gpus_per_learner") or 0)}),
+        "aggregator": (aggregators, {"CPU": 1.0}),  # RLlib has a whole CPU for each
+    }
+
+
+def local_learners_gpus(recipe: Mapping[str, Any]) -> float:
+    """GPUs of the process that holds the algorithm, which learns if no other does."""
+    resources = recipe.get("resources") or {}
+    return 0.0 if resources.get("num_learners") else float(resources.get("gpus_per_learner") or 0)
+
+
+def refuse_agents_demand(recipe: Mapping[str, Any], there: Mapping[str, float], where: str) -> None:
+    """The same for an agent: all its processes together."""
+    processes = agents_processes(recipe)
+    asked = {"GPU": local_learners_gpus(recipe)}
+    for count, each in processes.values():
+        for name, amount in each.items():
+            asked[name] = asked.get(name, 0.0) + count * amount
     known = known_resources(asked, there, where)
     for name, amount in asked.items():
         if amount and name in known and amount > known[name] + 1e-9:
-            unit = WORDS.get(name, ("custom", name))[1]
+            counted = [f"{count} {what}{'s' * (count != 1)}" for what, (count, _) in processes.items() if count]
+            who = " and ".join(counted) if counted else "the launching process"
             raise NotStarted(
                 "resources",
-                f"{runners} env runners and {learners} learners ask for {amount:g} {unit}; {where} has {known[name]:g}",
+                f"{who} ask{'s' * (not counted)} for {amount:g} {unit_of(name)}; {where} has {known[name]:g}",
                 "lower resources.num_env_runners or num_learners: 0 of each works in the launching process",
                 "resources",
             )

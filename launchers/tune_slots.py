@@ -7,7 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from raycipe.framework.errors import NotStarted
-from raycipe.launchers.demand import demand, known_resources, unit_of, written_amount
+from raycipe.launchers.demand import (
+    agents_processes,
+    demand,
+    known_resources,
+    local_learners_gpus,
+    unit_of,
+    written_amount,
+)
 
 DRIVER = {"memory": 1.0}  # a trial that only watches its workers; Ray refuses a demand of nothing, and any share of a
 # CPU would keep workers that need every CPU of the cluster waiting for ever
@@ -28,11 +35,11 @@ class Slots:
         counts = _worker_counts(recipe)
         resources = recipe.get("resources") or {}
         if self.launcher == "rllib":
-            self.workers, self.each = _agent_demand(resources)
-            self.is_nested = self.workers > 1
+            self.bundles = _agents_bundles(recipe)
+            self.is_nested = len(self.bundles) > 1
         else:
-            _, self.each = demand({"resources": {**resources, "num_workers": 1}})
-            self.workers = max(1, *counts)
+            _, each = demand({"resources": {**resources, "num_workers": 1}})
+            self.bundles = [each] * max(1, *counts)
             self.is_nested = max(counts) > (1 if self.launcher == "train" else 0)
         if scheduler in ("pbt", "hyperband") and (self.is_nested or self.launcher != "train"):
             message = (
@@ -43,7 +50,8 @@ class Slots:
             )
 
     def total(self) -> dict[str, float]:
-        return {name: self.workers * amount for name, amount in self.each.items()}
+        names = dict.fromkeys(name for bundle in self.bundles for name in bundle)
+        return {name: sum(bundle.get(name, 0.0) for bundle in self.bundles) for name in names}
 
     def places(self, there: Mapping[str, float], wanted: int | None) -> int:
         """How many trials run at a time: as many as fit, at most `wanted`, at least one."""
@@ -56,29 +64,29 @@ class Slots:
 
         if self.launcher != "train" and self.is_nested:  # what such a trial starts runs in its own reservation
             head = [] if self.launcher == "rllib" else [dict(DRIVER)]
-            return tune.PlacementGroupFactory([*head, *(dict(self.each) for _ in range(self.workers))])
+            return tune.PlacementGroupFactory([*head, *(dict(bundle) for bundle in self.bundles)])
         if self.is_nested:
             return dict(DRIVER)
         import ray
 
         cpus = float(ray.cluster_resources().get("CPU", 1.0))
-        return {**self.each, "CPU": max(self.each.get("CPU", 0.0), math.floor(1e4 * cpus / places) / 1e4)}
+        (each,) = self.bundles
+        return {**each, "CPU": max(each.get("CPU", 0.0), math.floor(1e4 * cpus / places) / 1e4)}
 
 
 def refuse_trial(slots: Slots, there: Mapping[str, float], where: str) -> None:
     """Raise NotStarted at once if not even one trial can ever be placed, with the sum."""
-    known = known_resources(slots.each, there, where)
-    for name, amount in slots.each.items():
-        total = slots.workers * amount
+    totals = slots.total()
+    known = known_resources(totals, there, where)
+    for name, total in totals.items():
         if name in known and total > known[name] + 1e-9:
             scale = 1e9 if name == "memory" else 1
-            one, whole, has = (written_amount(value / scale) for value in (amount, total, known[name]))
-            unit = unit_of(name)
-            workers = (
-                f"{slots.workers} workers with {one} {unit} each ask for {whole}"
-                if slots.workers > 1
-                else f"{one} {unit}"
-            )
+            whole, has = (written_amount(value / scale) for value in (total, known[name]))
+            amounts = [bundle[name] for bundle in slots.bundles if bundle.get(name)]
+            workers = f"{whole} {unit_of(name)}"
+            if len(amounts) > 1 and len(set(amounts)) == 1:
+                one = f"{written_amount(amounts[0] / scale)} {unit_of(name)}"
+                workers = f"{len(amounts)} workers with {one} each ask for {whole}"
             message = f"one trial of the sweep asks for {workers}; {where} has {has}"
             raise NotStarted(
                 "resources", message, "lower resources; num_workers=0 trains a trial in one process", "resources"
@@ -98,7 +106,9 @@ def _worker_counts(recipe: Mapping[str, Any]) -> Sequence[int]:
     return [int(value[0] if isinstance(value, (list, tuple)) else value) for value in tried]
 
 
-def _agent_demand(resources: Mapping[str, Any]) -> tuple[int, dict[str, float]]:
-    """(bundles, what each takes): the algorithm itself, its env runners and learners."""
-    count = 1 + int(resources.get("num_env_runners", 0)) + int(resources.get("num_learners", 0))
-    return count, {"CPU": float(resources.get("cpus_per_worker", 1))}
+def _agents_bundles(recipe: Mapping[str, Any]) -> list[dict[str, float]]:
+    """What each process of an agent takes, the one with the algorithm first."""
+    cpus = float((recipe.get("resources") or {}).get("cpus_per_worker", 1))
+    processes = [each for count, each in agents_processes(recipe).values() for _ in range(count)]
+    bundles = [{"CPU": cpus, "GPU": local_learners_gpus(recipe)}, *processes]
+    return [{name: amount for name, amount in bundle.items() if amount} for bundle in bundles]

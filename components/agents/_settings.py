@@ -30,6 +30,7 @@ ELSEWHERE = {  # settings that Raycipe sets -> where a recipe says it
     "placement_strategy": "resources.placement",
     "seed": "the recipe's `seed`",
     "model": "the section `model`",
+    "learner_class": "a recipe holds no code",
     "framework_str": "it is torch",
     "enable_rl_module_and_learner": "Raycipe uses the new API stack",
     "enable_env_runner_and_connector_v2": "Raycipe uses the new API stack",

@@ -8,10 +8,13 @@ from typing import Annotated, Any, ClassVar
 from ray.rllib.algorithms.appo import APPOConfig
 
 from raycipe.components.agents._agent import RllibAgent, annealed
+from raycipe.components.agents._appo_learner import TellingLearner
 from raycipe.components.agents._settings import Setting
 from raycipe.components.agents._torso import TorsoPPOCatalog
 from raycipe.framework.arguments import Count, NonNegative, Positive, Range, Share
 from raycipe.framework.registry import register
+
+FEW_RUNNERS = 8
 
 
 @register
@@ -118,10 +121,15 @@ class Appo(RllibAgent):
             "tau": self.tau,
             "grad_clip": self.grad_clip,
             "grad_clip_by": "global_norm",
+            "learner_class": TellingLearner,
         }
 
     def config(self, recipe: Mapping[str, Any], facts: Mapping[str, Any]) -> Any:
         made = super().config(recipe, facts)
+        if "use_env_runner_state_server" not in self.settings:
+            # RLlib's hands weights out from an actor of their own: half a gigabyte that a few runners do without
+            runners = int((recipe.get("resources") or {}).get("num_env_runners") or 0)
+            made.env_runners(use_env_runner_state_server=runners > FEW_RUNNERS)
         made.env_runners(rollout_fragment_length=self.fragment_length)
         made.reporting(min_time_s_per_iteration=None, min_sample_timesteps_per_iteration=self.steps_per_iteration)
         return made

@@ -72,8 +72,8 @@ def wrap(env: Env[Any, Any], entries: list[Any]) -> Env[Any, Any]:
 
 
 def unknown_argument(cls: Any, arguments: Mapping[str, Any], skip: int = 1, hidden: tuple[str, ...] = ()) -> str | None:
-    """Which argument a class does not take, in words, or None. The first `skip` parameters (`self`) are given by us, and
-    so are the `hidden` ones."""
+    """Which argument a class does not take, in words, or None. The first `skip` parameters (`self`) are given by us,
+    and so are the `hidden` ones."""
     parameters = list(inspect.signature(cls.__init__).parameters.values())[skip:]
     if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
         parameters += _inherited(cls)

@@ -193,12 +193,25 @@ def test_a_policy_that_becomes_nan_is_told(ray_session: Any, run_dir: Path, lab:
     assert result["checkpoints"] == []
 
 
+@pytest.mark.slow
+def test_an_error_in_appos_thread_ends_the_run_instead_of_stopping_it_for_ever(ray_session: Any, run_dir: Path) -> None:
+    agent = {"type": "appo", "lr": 1e38, "train_batch_size": 256}
+    result = launch(recipe(agent=agent, measures=[]), run_dir)
+    assert result["status"] == "failed" and "without overflow" in result["error"]["message"]
+
+
 def test_a_demand_beyond_the_machine_is_refused() -> None:
     plain = recipe(resources={"num_env_runners": 7, "num_learners": 2, "cpus_per_worker": 2})
     with pytest.raises(NotStarted) as caught:
         demand.refuse_agents_demand(plain, {"CPU": 4.0}, "this machine")
     assert "7 env runners and 2 learners ask for 18 CPUs; this machine has 4" in str(caught.value)
     demand.refuse_agents_demand(recipe(resources={"num_env_runners": 4}), {"CPU": 4.0}, "this machine")
+    agent = {"type": "appo", "config": {"num_aggregator_actors_per_learner": 2}}
+    aggregated = recipe(agent=agent, resources={"num_env_runners": 1, "num_learners": 1, "cpus_per_worker": 0.5})
+    with pytest.raises(NotStarted, match="1 env runner and 1 learner and 2 aggregators ask for 3 CPUs; .* has 2"):
+        demand.refuse_agents_demand(aggregated, {"CPU": 2.0}, "this machine")
+    with pytest.raises(NotStarted, match="the launching process asks for 1 GPUs; the Ray cluster has 0"):
+        demand.refuse_agents_demand(recipe(resources={"gpus_per_learner": 1}), {"CPU": 2.0}, "the Ray cluster")
 
 
 # ---------------------------------------------------------------------------------------------- with env runners

@@ -215,6 +215,19 @@ def test_places_are_counted_from_the_cluster_and_a_trials_workers() -> None:
     assert Slots(swept, "none").places(there, None) == 1
 
 
+def test_a_trial_of_an_agent_asks_for_what_each_of_its_processes_takes() -> None:
+    def agent(**changes: Any) -> Slots:
+        return Slots({"env": "point_goal", "agent": "ppo", "resources": changes}, "none")
+
+    assert agent(gpus_per_learner=0.5).bundles == [{"CPU": 1.0, "GPU": 0.5}]
+    many = agent(num_env_runners=2, num_learners=1, gpus_per_learner=1, cpus_per_worker=2, custom={"robot": 1})
+    runner = {"CPU": 2.0, "robot": 1.0}
+    assert many.bundles == [{"CPU": 2.0}, runner, runner, {"CPU": 2.0, "GPU": 1.0}]
+    assert many.places({"CPU": 17.0, "GPU": 3.0, "robot": 9.0}, None) == 2
+    with pytest.raises(NotStarted, match="one trial of the sweep asks for 1 GPUs; the Ray cluster has 0"):
+        refuse_trial(many, {"CPU": 17.0, "robot": 9.0}, "the Ray cluster")
+
+
 def test_a_trial_that_never_fits_is_refused_with_the_sum() -> None:
     with pytest.raises(NotStarted, match="4 workers with 2 CPUs each ask for 8; the Ray cluster has 6"):
         refuse_trial(Slots(resources(num_workers=4, cpus_per_worker=2), "none"), {"CPU": 6.0}, "the Ray cluster")
