@@ -19,7 +19,8 @@ def plan_lines(recipe: Mapping[str, Any], made: Any, run: str, is_sweep: bool = 
         if examples
         else "",
         "length": _length(recipe.get("train") or {}),
-        "where": _where(recipe.get("resources") or {}) if "task" in recipe else _agents_where(recipe),
+        "where": _tasks_where(recipe)
+        or (_where(recipe.get("resources") or {}) if "task" in recipe else _agents_where(recipe)),
         "run": run,
     }
     if is_sweep:
@@ -48,6 +49,19 @@ def _length(train: Mapping[str, Any]) -> str:
             batches = f", batches of {train['batch_size']}" if "batch_size" in train else ""
             return f"{count:,} {words if count != 1 else words[:-1]}{batches}"
     return ""
+
+
+def _tasks_where(recipe: Mapping[str, Any]) -> str:
+    """Where the parts of a study, or of what follows no training, run."""
+    workers = (recipe.get("resources") or {}).get("num_workers", 1)
+    if "study" in recipe and "agent" not in recipe:
+        if workers == 0:
+            return "its runs one after the other in this process"
+        beside = f", each with {_where(recipe['resources'])}" if workers != 1 and "task" in recipe else ""
+        return f"its runs as Ray tasks on this machine{beside}"
+    if "task" in recipe or "agent" in recipe:
+        return ""
+    return "in this process" if workers in (0, 1) else f"in this process, {workers} parts at a time as Ray tasks"
 
 
 def _agents_where(recipe: Mapping[str, Any]) -> str:
