@@ -11,7 +11,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from raycipe.components.data._csv_faults import find_fault, find_open_quote
 from raycipe.framework.errors import RunError, shown
+from raycipe.framework.training.stream import csv_block
 
 Columns = Mapping[str, np.ndarray]
 Format = Literal["csv", "parquet"]
@@ -69,7 +71,8 @@ def _header(file: str, separator: str) -> list[str]:
 def read_table(file: str, format: Format, separator: str, features: list[str], targets: list[str]) -> Any:
     """A pyarrow table of the features and targets; a column's type is inferred from its rows (of the first 2 GB)."""
     names = [*features, *targets]
-    with reading(file):
+    _require_closed_quotes(file, format, separator)
+    with reading(file, separator if format == "csv" else None):
         if format == "parquet":
             from pyarrow import parquet
 
@@ -87,15 +90,28 @@ def read_table(file: str, format: Format, separator: str, features: list[str], t
 
 def read_batches(file: str, format: Format, features: list[str], targets: list[str]) -> Iterator[Columns]:
     """Features and targets in pieces of at least one row, typed as the streaming reader will type them."""
-    from pyarrow import parquet
-
-    first, names = 0, [*features, *targets]
-    with reading(file), parquet.ParquetFile(file) if format == "parquet" else open_csv(file, names, ",") as opened:
+    names, schema = [*features, *targets], None
+    _require_closed_quotes(file, format, ",")
+    with reading(file, "," if format == "csv" else None), _opened(file, format, names) as opened:
         for batch in opened.iter_batches(columns=names) if format == "parquet" else opened:
-            require_types(batch, file, format, targets, first)
-            first += batch.num_rows
+            if schema is None:  # it is the same for all
+                require_types(batch, file, format, targets)
+                schema = batch.schema
             if batch.num_rows:
                 yield to_columns(batch, names)
+
+
+def _opened(file: str, format: Format, names: list[str]) -> Any:
+    from pyarrow import parquet
+
+    return parquet.ParquetFile(file) if format == "parquet" else open_csv(file, names, ",", csv_block(file))
+
+
+def _require_closed_quotes(file: str, format: Format, separator: str) -> None:
+    """Raise RunError for a quotation mark that pyarrow would take to open a cell of all further rows, silently."""
+    fault = find_open_quote(file, separator) if format == "csv" else None
+    if fault:
+        raise RunError("data", f"{file}: {fault}", "close it, or write two for one that is meant", where="data.path")
 
 
 def open_csv(file: str, names: list[str], separator: str, block_size: int | None = None) -> Any:
@@ -110,14 +126,14 @@ def open_csv(file: str, names: list[str], separator: str, block_size: int | None
     )
 
 
-def require_types(table: Any, file: str, format: Format, targets: list[str], first: int = 0) -> None:
-    """Raise RunError for a column that holds neither numbers nor text; `first` rows of the file came before."""
+def require_types(table: Any, file: str, format: Format, targets: list[str]) -> None:
+    """Raise RunError for a column that holds neither numbers nor text."""
     from pyarrow import types
 
     for name, column in zip(table.schema.names, table.columns, strict=True):
         type_ = column.type.value_type if types.is_dictionary(column.type) else column.type
         if format == "csv" and types.is_binary(type_):  # pyarrow's way to say that some cell is no UTF-8
-            row = first + 1 + next(i for i, cell in enumerate(column.to_pylist()) if not _is_utf8(cell))
+            row = 1 + next(i for i, cell in enumerate(column.to_pylist()) if not _is_utf8(cell))
             message = f"{file}: row {row}, column `{shown(name)}` is not UTF-8"
             raise RunError("data", message, f"{SAVE_AS_UTF8}, or {leave_out(name, targets)}", where="data.path")
         held = _refused(type_)
@@ -168,12 +184,12 @@ def complete_rows(table: Any) -> np.ndarray:
 
 
 def to_columns(table: Any, names: list[str]) -> Columns:
-    return {name: _to_numpy(table.column(name)) for name in names}
-
-
-def _to_numpy(column: Any) -> np.ndarray:
     from pyarrow import types
 
+    return {name: _to_numpy(table.column(name), types) for name in names}
+
+
+def _to_numpy(column: Any, types: Any) -> np.ndarray:
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if types.is_decimal(column.type):
@@ -184,15 +200,21 @@ def _to_numpy(column: Any) -> np.ndarray:
 
 
 @contextmanager
-def reading(file: str) -> Iterator[None]:
-    """Turns what is said of a malformed file into a RunError that names the file and the row (without a header)."""
+def reading(file: str, separator: str | None = None) -> Iterator[None]:
+    """Turns what is said of a malformed file into a RunError that names the file and the row (without a header).
+
+    With the separator of a CSV file the line that is not as the others is looked for.
+    """
     try:
         yield
     except (OSError, ValueError, KeyError, text_csv.Error) as error:  # pyarrow's errors derive from the first three
         said = " ".join(str(error).removeprefix("CSV parse error: ").split())
         said = re.sub(r"\bRow #(\d+)", lambda found: f"row {int(found[1]) - 1}", said)  # pyarrow counts the header
         hint = "is it complete, and of this format?"
-        if "UTF8" in said:
+        fault = None if separator is None or "conversion error" in said else find_fault(file, separator)
+        if fault:
+            said, hint = fault, "a cell that holds the separator stands in quotation marks; is the file complete?"
+        elif "UTF8" in said:
             hint = SAVE_AS_UTF8
         elif "conversion error" in said:
             hint = (

@@ -13,6 +13,8 @@ from raycipe.framework.errors import RunError
 from raycipe.framework.streams import numpy_generator
 
 Rows = dict[str, np.ndarray]
+ROUNDING = 64 * float(np.finfo(np.float64).eps)  # of a mean, relative; a sum over many rows is a few units off
+FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
 def check_shares(val: float, test: float) -> None:
@@ -48,7 +50,17 @@ def tensor_splits(arrays: dict[str, Tensor], rows: Rows) -> dict[str, TensorSpli
 def standardizer(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation per column (float64); a constant column gets 1, so that it becomes 0."""
     mean, std = x.mean(axis=0, dtype=np.float64), x.std(axis=0, dtype=np.float64)
-    return mean, np.where(std > 0, std, 1.0)
+    return mean, usable_spread(mean, std)
+
+
+def usable_spread(mean: np.ndarray | float, std: np.ndarray | float) -> np.ndarray:
+    """`std`, but 1 where it is no more than the rounding of `mean`: 0.1 in every row has a deviation of 1e-17."""
+    return np.where(std > ROUNDING * np.abs(mean), std, 1.0)
+
+
+def beyond_float32(values: np.ndarray) -> np.ndarray:
+    """Where a value is larger than any float32 (an infinity is, a NaN is not)."""
+    return np.abs(values) > FLOAT32_MAX if values.dtype.kind == "f" else np.zeros(values.shape, dtype=bool)
 
 
 def classification_facts(input_shape: list[int], class_names: list[str]) -> dict[str, Any]:

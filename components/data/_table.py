@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from raycipe.components.data._encoder import Chunk, Encoder
+from raycipe.components.data._columns import Chunk
+from raycipe.components.data._encoder import Encoder, too_many
 from raycipe.components.data._files import (
     Columns,
     Format,
@@ -84,6 +85,8 @@ class Table:
         note = f"{len(names)} feature{'s' * (len(names) != 1)}"
         note += f" from {columns} column{'s' * (columns != 1)}" if len(names) != columns else ""
         note += f", {dropped} row{'s' * (dropped != 1)} dropped" if dropped else ""
+        count = len(encoder.class_names)
+        note += f", {count} classes in {encoder.rows} rows" if too_many(count, encoder.rows) else ""
         if encoder.classes:
             facts = classification_facts([len(names)], encoder.class_names)
         else:
@@ -141,7 +144,8 @@ class Table:
         rows = shuffled_rows(len(whole.origins), shares.get("val", 0.0), shares.get("test", 0.0), seed)
         parts = {name: _take(whole, index) for name, index in rows.items()}
         parts.update(frames)
-        encoder.fit(Chunk(part.columns, name == "train", part.origins.__getitem__) for name, part in parts.items())
+        chunks = [Chunk(part.columns, name == "train", part.origins.__getitem__) for name, part in parts.items()]
+        encoder.fit(lambda: chunks)
         names = [name for name in ("train", "val", "test") if name in parts]
         return {name: TensorSplit(encoder(parts[name].columns)) for name in names}, dropped
 
@@ -178,7 +182,7 @@ class Table:
         groups = self._deal(files, seed)
         names = [*encoder.features, *self.target]
         rows: dict[str, int] = {}
-        encoder.fit(self._chunks(groups, encoder.features, rows))
+        encoder.fit(lambda: self._chunks(groups, encoder.features, rows))
         return {
             name: StreamSplit(group, [rows[file] for file in group], self.format, names, encoder)
             for name, group in groups.items()

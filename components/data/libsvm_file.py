@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
 
 from raycipe.components.data._splits import (
+    beyond_float32,
     check_shares,
     classification_facts,
     regression_facts,
@@ -15,6 +17,7 @@ from raycipe.components.data._splits import (
     standardizer,
     tensor_splits,
 )
+from raycipe.components.data._words import spelled
 from raycipe.framework.arguments import Count, Fraction, InputFile
 from raycipe.framework.contracts import Data, Split
 from raycipe.framework.errors import RunError
@@ -27,8 +30,8 @@ MAX_FLOATS = 500_000_000  # a dense table beyond this would not fit
 class LibsvmFile(Data):
     """A file of lines `label index:value index:value ...`, as LIBSVM and its collection of data use it.
 
-    x is dense, (num_features,) float32, 0 where a line is silent. Labels that are whole numbers become classes 0, 1, ...
-    in ascending order (-1 becomes 0, +1 becomes 1); others are measured targets. Nothing is downloaded.
+    x is dense, (num_features,) float32, 0 where a line is silent. Labels that are whole numbers become classes 0, 1,
+    ... in ascending order (-1 becomes 0, +1 becomes 1); others are measured targets. Nothing is downloaded.
 
     Args:
         path: the file; .bz2 and .gz are read as they are
@@ -83,6 +86,10 @@ class LibsvmFile(Data):
         try:
             table, y = load_svmlight_file(self.path, n_features=self.features)
         except ValueError as error:
+            with Path(self.path).open("rb") as opened:
+                if opened.read(2) in (b"\xff\xfe", b"\xfe\xff"):
+                    hint = "save it as UTF-8 or ASCII"
+                    raise RunError("data", f"{self.path}: is UTF-16, not UTF-8", hint, where="data.path") from error
             hint = "each line reads `label index:value index:value ...`, indices ascending; see data.features"
             raise RunError("data", f"{self.path}: {error}", hint, where="data.path") from error
         if not table.shape[0]:
@@ -90,7 +97,19 @@ class LibsvmFile(Data):
         if table.shape[0] * table.shape[1] > MAX_FLOATS:
             message = f"{self.path}: {table.shape[0]:,} x {table.shape[1]:,} numbers do not fit as a dense table"
             raise RunError("data", message, "set data.features, or bring a smaller file", where="data.path")
-        return table.toarray(), y
+        x = table.toarray()
+        self._require_float32(x, y)
+        return x, y
+
+    def _require_float32(self, x: np.ndarray, y: np.ndarray) -> None:
+        """Raise RunError naming example and feature of a value that float32 cannot hold, an infinity or NaN too."""
+        for what, values in (("feature", x), ("label", y[:, None])):
+            bad = beyond_float32(values) | np.isnan(values)
+            if bad.any():
+                row, column = np.argwhere(bad)[0].tolist()
+                named = f"feature {column + 1}" if what == "feature" else what
+                message = f"{self.path}: {named} of example {row + 1} is {values[row, column]:g}"
+                raise RunError("data", f"{message}, which float32 cannot hold as a number", where="data.path")
 
     def _targets(self, y: np.ndarray, width: int) -> torch.Tensor:
         whole = bool(np.all(y == np.round(y)))
@@ -102,5 +121,5 @@ class LibsvmFile(Data):
             self.facts: dict[str, Any] = regression_facts([width], 1)
             return torch.from_numpy(y.astype(np.float32)).unsqueeze(1)
         names, numbers = np.unique(y, return_inverse=True)
-        self.facts = classification_facts([width], [f"{name:g}" for name in names])
+        self.facts = classification_facts([width], spelled(names).tolist())
         return torch.from_numpy(numbers.astype(np.int64))

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from raycipe.components.data._splits import (
+    beyond_float32,
     check_shares,
     classification_facts,
     regression_facts,
@@ -149,6 +150,12 @@ class Npz(Data):
                 f"{self.path}: `{name}`, example {int(np.flatnonzero(bad)[0])} (from 0), holds a NaN or an infinity"
             )
             raise RunError("data", message, f"correct or remove such examples ({int(bad.sum())})", where="data.path")
+        large = beyond_float32(values)
+        if large.any():
+            at = np.argwhere(large)[0].tolist()
+            place = ", ".join(map(str, at))
+            message = f"{self.path}: `{name}[{place}]` is {values[tuple(at)]:g}, which float32 cannot hold"
+            raise RunError("data", message, "3.4e38 at most: scale the numbers in the file", where="data.path")
 
     def _require_alike(self, part: Arrays, whole: Arrays, name: str) -> None:
         """Raise RunError if a split of its own is of another shape or kind than the training examples."""

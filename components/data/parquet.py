@@ -25,7 +25,8 @@ class Parquet(Data):
         target: the column to predict, or several for regression
         features: the columns of x, in this order; null takes all but the target
         drop: columns to leave out of x, such as ids and dates
-        target_type: whether the target is a class or a number; auto takes text, booleans and whole numbers as classes
+        target_type: whether the target is a class or a number; auto takes text, booleans and whole numbers as classes,
+            but no more of them than 50 or than a tenth of the rows
         one_hot: turn a text column of x into one feature a word (1 where it holds); otherwise text is an error,
             and so are more different words than 50 and than a tenth of the rows
         missing: an empty value is an error that names row and column, or `drop` leaves such rows out

@@ -74,11 +74,12 @@ class TextFile(Data):
 
     def _windows(self, tokens: torch.Tensor, name: str) -> TensorSplit:
         if len(tokens) <= self.context:
+            larger = "lower data.val or data.test" if name == "train" else f"raise data.{name}"
             raise RunError(
                 "data",
                 f"{self.path or 'the text'}: the {name} part has {len(tokens)} tokens, too few for one window of "
                 f"context + 1 = {self.context + 1}",
-                f"lower data.context, raise data.{name}, or bring a longer text",
+                f"lower data.context, {larger}, or bring a longer text",
                 where="data.context",
             )
         stride = self.stride or self.context
@@ -105,6 +106,8 @@ class TextFile(Data):
             except UnicodeDecodeError as error:
                 line = raw.count(b"\n", 0, error.start) + 1
                 message = f"{self.path}: line {line}: byte 0x{raw[error.start]:02x} is not UTF-8"
+                if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+                    message = f"{self.path}: is UTF-16, not UTF-8"
                 hint = "convert the text to UTF-8, or set data.level: bytes"
                 raise RunError("data", message, hint, where="data.path") from error
         return raw

@@ -22,6 +22,7 @@ from raycipe.framework.streams import torch_generator
 from raycipe.framework.training.order import Order
 
 BLOCK_ROWS = 8192
+MIN_CSV_BLOCK, MAX_CSV_BLOCK = 2**20, 2**25  # bytes; the types of columns are taken from the first block
 Columns = dict[str, np.ndarray[Any, Any]]
 
 
@@ -177,9 +178,16 @@ def _tables(split: StreamSplit, path: str) -> Iterator[Any]:
     else:
         from pyarrow import csv
 
-        parse = csv.ParseOptions(newlines_in_values=True)
-        with csv.open_csv(path, None, parse, csv.ConvertOptions(include_columns=columns)) as opened:
+        read, parse = csv.ReadOptions(block_size=csv_block(path)), csv.ParseOptions(newlines_in_values=True)
+        with csv.open_csv(path, read, parse, csv.ConvertOptions(include_columns=columns)) as opened:
             yield from opened
+
+
+def csv_block(path: str) -> int:
+    """Bytes to read at once, about a thousand rows: in a table of 100,000 columns a megabyte is only one row."""
+    with open(path, "rb") as opened:
+        header = len(opened.readline(2**27))
+    return min(max(1000 * header, MIN_CSV_BLOCK), max(8 * header, MAX_CSV_BLOCK))  # a row must fit into a block
 
 
 def _rows(columns: Mapping[str, np.ndarray[Any, Any]]) -> int:

@@ -135,8 +135,8 @@ def test_dropping_rows_keeps_whole_numbers_classes(tmp_path: Path) -> None:
     [
         ("inf,1,red,iris", "row 31, column `length` is infinite"),
         ("long,1,red,iris", "row 31, column `length` holds the text `long`, but features must be numbers"),
-        ("1,2", "Expected 4 columns, got 2"),
-        ("1,2,red,iris,5", "Expected 4 columns, got 5"),
+        ("1,2", "line 32 (row 31): 2 cells, where the header has 4"),
+        ("1,2,red,iris,5", "line 32 (row 31): 5 cells, where the header has 4"),
     ],
 )
 def test_an_unusable_row_is_named(tmp_path: Path, row: str, words: str) -> None:

@@ -40,3 +40,23 @@ def test_other_text_is_told_with_the_form_of_a_line(tmp_path: Path) -> None:
     assert "label index:value" in str(caught.value)
     with pytest.raises(RunError, match="no rows"):
         read(tmp_path, "").load(0)
+
+
+def test_a_number_beyond_float32_is_told_with_its_place(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"feature 3 of example 2 is 1e\+300, which float32 cannot hold"):
+        read(tmp_path, "1 1:1\n-1 1:2 3:1e300\n" + LINES).load(0)
+    with pytest.raises(RunError, match="label of example 1 is nan, which float32 cannot hold"):
+        read(tmp_path, "nan 1:1\n" + LINES).load(0)
+
+
+def test_a_text_in_utf16_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "small.libsvm"
+    path.write_bytes(LINES.encode("utf-16"))
+    with pytest.raises(RunError, match=r"is UTF-16, not UTF-8\n    save it as UTF-8 or ASCII"):
+        make("data/libsvm_file", path=str(path)).load(0)
+
+
+def test_large_labels_keep_names_of_their_own(tmp_path: Path) -> None:
+    data = read(tmp_path, "".join(f"{1234567 + i % 2} 1:{i}\n" for i in range(10)))
+    data.load(0)
+    assert data.facts["class_names"] == ["1234567", "1234568"]

@@ -103,3 +103,13 @@ def test_floating_point_classes_are_told_to_the_classification(tmp_path: Path) -
     data.load(0)
     with pytest.raises(RecipeError, match="y holds floating-point numbers: use `task: regression`, or store classes"):
         make("tasks/classification", facts=data.facts)
+
+
+def test_a_number_beyond_float32_is_told_with_its_place(tmp_path: Path) -> None:
+    x = np.ones((20, 2, 3))
+    x[4, 1, 2] = -1e300
+    with pytest.raises(RunError, match=r"`x\[4, 1, 2\]` is -1e\+300, which float32 cannot hold\n    3.4e38 at most"):
+        make("data/npz", path=save(tmp_path, x=x, y=np.arange(20) % 2)).load(0)
+    y = np.where(np.arange(20) == 7, 1e39, 0.5)
+    with pytest.raises(RunError, match=r"`y\[7\]` is 1e\+39"):
+        make("data/npz", path=save(tmp_path, x=np.ones((20, 2)), y=y)).load(0)

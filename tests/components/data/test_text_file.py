@@ -58,6 +58,10 @@ def test_unusable_texts_are_told(tmp_path: Path) -> None:
 
     assert "line 2: byte 0xff is not UTF-8" in message(b"good\n\xffbad" * 200)
     assert "the file is empty" in message(b"")
+    assert "is UTF-16, not UTF-8\n    convert the text to UTF-8, or set data.level: bytes" in message(b"\xff\xfea\0")
+    short = message(b"x" * 50)
+    assert "the train part has 46 tokens" in short and "lower data.val or data.test, or bring a longer text" in short
     assert "the val part has 5 tokens, too few for one window of context + 1 = 65" in message(b"x" * 100)
+    assert "raise data.val, or bring a longer text" in message(b"x" * 100)
     with pytest.raises(RunError, match="No such file"):
         make("data/text_file", path=str(tmp_path / "none.txt")).load(0)
