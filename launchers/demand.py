@@ -81,7 +81,7 @@ def refuse_if_too_large(recipe: Mapping[str, Any], there: Mapping[str, float], w
                 "resources",
                 f"{asked}; {where} has {has}",
                 f"{hint} (0 workers train in the launching process, without Ray)",
-                "resources",
+                "resources.num_workers" if most else f"resources.{key}",
             )
 
 

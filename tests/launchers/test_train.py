@@ -153,7 +153,7 @@ def test_a_demand_beyond_the_machine_is_refused_before_anything_starts(
     many = int(has) + 3
     with pytest.raises(NotStarted) as caught:
         launch(recipe(many), run_dir)
-    assert caught.value.where == "resources"
+    assert caught.value.where == "resources.num_workers"
     assert str(caught.value) == (
         f"{many} workers with 1 CPU each ask for {many}; this machine has {has:g}\n"
         f"    set resources.num_workers={int(has)} (0 workers train in the launching process, without Ray)"
