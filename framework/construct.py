@@ -108,7 +108,7 @@ def check_training(recipe: Mapping[str, Any], splits: Mapping[str, Split], task:
     import torch
 
     from raycipe.framework.training.feed import check_batch
-    from raycipe.framework.training.judge import check_targets
+    from raycipe.framework.training.judge import check_expected, check_targets
     from raycipe.framework.training.plan import Settings
     from raycipe.framework.training.precision import Precision
 
@@ -118,6 +118,7 @@ def check_training(recipe: Mapping[str, Any], splits: Mapping[str, Split], task:
     Settings.of(recipe)
     check_batch(splits["train"], section["batch_size"], most, section["accumulate"])
     check_targets(recipe, splits, task)
+    check_expected(recipe, splits, task)
     Precision(section["precision"], torch.device("cuda" if resources.get("gpus_per_worker") else "cpu"))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import signal
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -53,7 +54,9 @@ def run_measures(
             findings.values.update({f"measure/{name}/{key}": float(value) for key, value in measured.values.items()})
         except Skipped as reason:
             findings.skipped.append({"component": f"measures/{type_}", "why": str(reason)})
-        except Exception as error:  # noqa: BLE001 - hours of training must not be lost to a measure's mistake
+        except (Exception, SystemExit) as error:  # hours of training must not be lost to a mistake of a measure
+            if isinstance(error, SystemExit) and error.code == signal.SIGTERM:
+                raise  # not the measure's: how Ray ends a process
             log(f"measures/{type_} failed:\n{traceback.format_exc()}")
             findings.skipped.append({"component": f"measures/{type_}", "why": f"{type(error).__name__}: {error}"})
     return findings

@@ -179,9 +179,12 @@ class Attempt:
         tracking.require()
         with handled(at_once(self.abandon)):
             outcome = self.launch(resume, tracking)
-            self.begin()
-            self.display.close()
-            result = self.conclude(outcome)
+            try:
+                self.begin()
+                self.display.close()
+                result = self.conclude(outcome)
+            except RunError as error:
+                return self.unrecorded(outcome, error)
             tracking.close(result)
             self.write_report()
         self.display.results(result, str(self.run))
@@ -196,6 +199,18 @@ class Attempt:
 
         recipe = self.recipe
         return conclude(self.run, recipe.plain, recipe.hash, recipe.is_smoke, {**self.facts, **outcome}, self.started)
+
+    def unrecorded(self, outcome: Mapping[str, Any], error: RunError) -> int:
+        """The run ended, but its result can't be written: the disk is full, or the folder is gone."""
+        from raycipe.framework.runs import checkpoint_steps
+
+        self.display.close()
+        if outcome.get("error"):
+            self.say_error(outcome["error"])
+        self.display.line(f"error: {error.message}", "red")
+        if checkpoint_steps(self.run.path):
+            self.display.line(f"make room there, then resume with: {self.resume_command()}")
+        return RunError.exit_code
 
     def abandon(self) -> None:
         """Somebody stops the launch before training: leave nothing, or a run that says so."""

@@ -6,6 +6,8 @@ configuration), never to the recipe. A tracker that fails must not lose a run: i
 
 from __future__ import annotations
 
+import threading
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -29,13 +31,28 @@ class Tracker(ABC):
     def close(self, result: Mapping[str, Any]) -> None: ...
 
 
+_quiet_threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+_shown_before = threading.excepthook
+
+
+def _hook(arguments: threading.ExceptHookArgs) -> None:
+    """TensorBoard's thread hands its failure to the next call, which tells it: no traceback on the terminal."""
+    if arguments.thread not in _quiet_threads:
+        _shown_before(arguments)
+
+
+threading.excepthook = _hook
+
+
 class TensorBoard(Tracker):
     """Event files under `<run>/tensorboard`: `tensorboard --logdir runs` shows them."""
 
     def __init__(self, run: Run, recipe: Mapping[str, Any], options: Options, start_step: int) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
+        before = {thread.ident for thread in threading.enumerate()}
         self.writer = SummaryWriter(str(run.path / "tensorboard"), purge_step=start_step or None)
+        _quiet_threads.update(thread for thread in threading.enumerate() if thread.ident not in before)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         for name, value in metrics.items():

@@ -24,11 +24,19 @@ def measure(session: Session) -> None:
     model = _final_model(session)
     if session.comm.rank != 0:
         return
-    findings = run_measures(trained(session, model), session.plan.recipe, session.run_dir, print)
+    findings = run_measures(trained(session, model), session.plan.recipe, session.run_dir, _logger(session))
     session.summary.skipped, session.summary.artifacts = findings.skipped, findings.artifacts
     session.summary.final.update(findings.values)
     if findings.values:
         session.row(findings.values)
+
+
+def _logger(session: Session) -> Callable[[str], None]:
+    def log(text: str) -> None:
+        with (session.run_dir / "log.txt").open("a", encoding="utf-8") as file:
+            file.write(text + "\n")
+
+    return log
 
 
 def _final_model(session: Session) -> nn.Module:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from raycipe.framework.errors import counted
 from raycipe.framework.training.evaluate import agreed_buffers
 from raycipe.framework.training.resumable import (
     check_content,
@@ -220,7 +221,10 @@ def restore(session: Session, checkpoint: Checkpoint) -> None:
     session.closed = state["closed"] and is_over  # one that trains on exchanges again at its end
     if session.average is not None:
         session.average.updates = state["averaged"]
-    session.rows.cut(state["rows"])
+    missing = session.rows.cut(state["rows"])
+    if missing:
+        lost = counted(missing, "row")
+        session.warn(f"{session.rows.path.name} lacks {lost} from before step {checkpoint.step}: curves will miss them")
     if mine is not None:
         _restore_rank(session, mine)
     else:

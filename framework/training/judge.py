@@ -7,6 +7,7 @@ from typing import Any
 
 from raycipe.framework.contracts import Task
 from raycipe.framework.errors import RunError
+from raycipe.framework.expect import read_metric
 from raycipe.framework.splits import Split
 from raycipe.framework.training.plan import Settings, Target
 
@@ -110,15 +111,30 @@ def check_targets(recipe: Mapping[str, Any], splits: Mapping[str, Split], task: 
 
 
 def _check_target(metric: str, where: str, splits: Mapping[str, Split], task: Task, loop: tuple[str, ...]) -> None:
-    group, _, name = metric.partition("/")
-    if group in ("test", "measure"):
+    if metric.startswith(("test/", "measure/")):
         hint = "choose a metric of an evaluation, such as val/loss"
         raise RunError("recipe", f"{metric} is only known at the end of the run", hint, where)
-    if group == "val" and "val" not in splits:
-        hint = "let the data have a `val` split, or judge by train/loss"
-        raise RunError("recipe", f"nothing reports {metric}: the data has no `val` split", hint, where)
+    _check_reported(metric, where, splits, task, loop)
+
+
+def check_expected(recipe: Mapping[str, Any], splits: Mapping[str, Split], task: Task) -> None:
+    """Raise RunError if `expect` claims something of a metric that this training does not report."""
+    if any(section in recipe for section in ("editor", "predict", "study")):
+        return
+    loop = LOOP if (recipe.get("train") or {}).get("clip_norm") else LOOP[:1]
+    for text in recipe.get("expect") or {}:
+        metric = read_metric(text)
+        if metric is not None:
+            _check_reported(metric.name, f"expect.{text}", splits, task, loop)
+
+
+def _check_reported(metric: str, where: str, splits: Mapping[str, Split], task: Task, loop: tuple[str, ...]) -> None:
+    group, _, name = metric.partition("/")
+    if group in ("val", "test") and group not in splits:
+        hint = f"let the data have a `{group}` split, or judge by train/loss"
+        raise RunError("recipe", f"nothing reports {metric}: the data has no `{group}` split", hint, where)
     names = task.reported()
-    if group not in ("train", "val") or names is None:
+    if group not in ("train", "val", "test") or names is None:
         return  # an optimizer's or task's own: told at the first evaluation
     if group == "train":  # metrics that do not add up are for evaluations only
         names = (*(word for word in names if word not in task.metrics()), *loop)

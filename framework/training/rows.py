@@ -30,13 +30,16 @@ class Rows:
         self.waiting: list[str] = []
         self.error: OSError | None = None
 
-    def cut(self, count: int) -> None:
-        """Keep the first `count` rows only: those that a restored checkpoint knows of."""
+    def cut(self, count: int) -> int:
+        """Keep the first `count` rows only: those that a restored checkpoint knows of. Gives how many are missing."""
         self.count = count
-        if not self.write or not self.path.exists():
-            return
+        if not self.write:
+            return 0
         kept = [row for row, _ in zip(read_rows(self.path), range(count), strict=False)]
-        write_atomic(self.path, "".join(_line(row) for row in kept))
+        self.count = len(kept)
+        if self.path.exists():
+            write_atomic(self.path, "".join(_line(row) for row in kept))
+        return count - len(kept)
 
     def last_attempt(self) -> int:
         """The attempt number of the last row, -1 if there is none."""

@@ -143,9 +143,10 @@ class Store:
 
     def _prepare(self, job: Job) -> None:
         assert job.folder is not None
+        self.folder.mkdir(exist_ok=True)  # not its parents: a run folder that is gone must not seem to be there
         for old in self.folder.glob(".tmp-*"):
             shutil.rmtree(old)
-        job.folder.mkdir(parents=True)
+        job.folder.mkdir()
 
     def _write(self, job: Job) -> None:
         for name, writer in job.writers.items():

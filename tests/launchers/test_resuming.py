@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -135,3 +136,118 @@ def test_a_recipe_may_be_called_trials(launch: Any) -> None:
     result = only_run().read("result.json")
     assert (result["name"], result["run_id"]) == ("trials", only_run().path.name)
     assert launch("toy.yaml", "name=other", "start=trials", "train.steps=20") == 0
+
+
+VANISHING = '''
+@register
+class Vanishing(Schedule):
+    """A constant rate, and the end of every run folder after some steps."""
+
+    def factor(self, step: int, total_steps: int) -> float:
+        import pathlib
+        import shutil
+
+        if step == 25:
+            for run in pathlib.Path("runs/toy").iterdir():
+                run.unlink() if run.is_symlink() else shutil.rmtree(run)
+        return 1.0
+'''
+
+
+def test_a_run_folder_that_vanishes_is_a_storage_error(
+    launch: Any, lab: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = lab({"schedules/vanishing": VANISHING}, name="lab_that_vanishes")
+    assert launch("toy.yaml", "optimizer.schedule=vanishing", "--components", str(folder)) == 1
+    told = capfd.readouterr()
+    assert "checkpoint at step 60 could not be written" in told.out and "result.json: can't write there" in told.out
+    assert "Traceback" not in told.out + told.err and "--resume" not in told.out
+    assert find_all("runs") == []
+
+
+def test_a_result_that_can_not_be_written_fails_the_run_and_says_how_to_go_on(
+    launch: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from raycipe.framework import runs
+
+    def full(path: Path, content: Any, *more: Any) -> None:
+        if path.name == "result.json":
+            raise OSError(28, "No space left on device")
+        written(path, content, *more)
+
+    written = runs.write_atomic
+    monkeypatch.setattr(runs, "write_atomic", full)
+    assert launch("toy.yaml") == 1
+    out = capfd.readouterr().out
+    assert "result.json: can't write there: No space left on device" in out
+    assert f"make room there, then resume with: launch --resume {only_run()}" in out
+    monkeypatch.setattr(runs, "write_atomic", written)
+    assert launch("--resume", str(only_run())) == 0
+
+
+def test_lost_rows_are_told_when_a_run_is_resumed(launch: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    assert launch("toy.yaml") == 0
+    shutil.copy(only_run().path / "metrics.jsonl", "kept.jsonl")
+    (only_run().path / "metrics.jsonl").unlink()
+    assert launch("--resume", "toy", "train.steps=80") == 0
+    assert "warning: metrics.jsonl lacks 15 rows from before step 60" in capfd.readouterr().out
+    assert [row["step"] for row in only_run().rows()] == [65, 70, 75, 80, 80, 80]
+
+
+@pytest.mark.parametrize(
+    ("expected", "said"),
+    [
+        ("test/f1", "nothing reports test/f1"),
+        ("train/grad_norm", "nothing reports train/grad_norm"),
+        ("max(val/accuracy)", None),
+        ("train/lr", None),
+        ("measure/parameter_count/total", None),
+    ],
+)
+def test_a_claim_about_a_metric_that_is_not_reported_is_told_before_training(
+    launch: Any, expected: str, said: str | None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from raycipe.framework.construct import construct
+    from raycipe.framework.errors import RecipeError
+    from raycipe.launchers.launch import checked
+
+    Path("toy.yaml").write_text(f'{RECIPE}measures: [parameter_count]\nexpect: {{{expected}: ">= 0"}}\n')
+    recipe = checked("toy.yaml")
+    if said is None:
+        construct(recipe.nodes.value, recipe.plain)
+        return
+    with pytest.raises(RecipeError, match=said):
+        construct(recipe.nodes.value, recipe.plain)
+    assert launch("toy.yaml") == 2
+    assert f": expect.{expected}: {said}" in capfd.readouterr().err
+
+
+FAILING = '''
+@register
+class Leaving(Measure):
+    """Ends the process."""
+
+    def measure(self, trained: Any) -> Measured:
+        raise SystemExit(3)
+
+
+@register
+class Failing(Measure):
+    """Fails."""
+
+    def measure(self, trained: Any) -> Measured:
+        raise ValueError("a mistake of its own")
+'''
+
+
+def test_a_measure_that_fails_or_leaves_loses_nothing_and_is_told_in_the_log(
+    launch: Any, lab: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    leaving, failing = FAILING.split("\n\n\n")
+    folder = lab({"measures/leaving": leaving, "measures/failing": failing}, name="lab_of_measures")
+    assert launch("toy.yaml", "measures=[leaving, failing]", "--components", str(folder)) == 0
+    result = only_run().read("result.json")
+    assert [item["why"] for item in result["skipped"]] == ["SystemExit: 3", "ValueError: a mistake of its own"]
+    told = capfd.readouterr()
+    assert "Traceback" not in told.out + told.err
+    assert (only_run().path / "log.txt").read_text().count("Traceback") == 2

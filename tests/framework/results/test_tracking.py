@@ -10,6 +10,7 @@ import pytest
 
 from raycipe.framework.errors import RunError
 from raycipe.framework.files import Follower
+from raycipe.framework.results import tracking as tracking_module
 from raycipe.framework.results.tracking import TRACKERS, Tracking
 from raycipe.framework.runs import Run, create
 
@@ -119,3 +120,29 @@ def test_the_follower_waits_for_whole_lines_and_starts_over_after_a_cut(tmp_path
     assert [row["step"] for row in follower.rows()] == [2]
     path.write_text('{"step": 1}\n')
     assert [row["step"] for row in follower.rows()] == [1]
+
+
+def test_a_full_disk_below_tensorboard_is_one_warning_and_no_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from tensorboard.summary.writer.record_writer import RecordWriter
+
+    def full(self: Any, data: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(RecordWriter, "write", full)
+    warnings = track(create(tmp_path, "toy"), ["tensorboard"])
+    assert warnings == ["track: tensorboard switched off: OSError: [Errno 28] No space left on device"]
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_other_threads_still_show_their_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    import threading
+
+    shown: list[Any] = []
+    monkeypatch.setattr(tracking_module, "_shown_before", shown.append)
+    monkeypatch.setattr(threading, "excepthook", tracking_module._hook)
+    thread = threading.Thread(target=lambda: 1 / 0)
+    thread.start()
+    thread.join()
+    assert [each.exc_type for each in shown] == [ZeroDivisionError]
