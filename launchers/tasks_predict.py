@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from raycipe.framework.predicting import Predictor
     from raycipe.launchers.tasks import Job
 
-READING_CPUS = 0.01  # of Ray Data's reading tasks: where actors take every CPU, they would wait for ever
+ACTORS_CPUS = (
+    0.0  # Ray Data lists and reads files in tasks of a CPU each, which wait for ever where actors hold all CPUs
+)
 
 
 def predict(job: Job, trained: Trained) -> None:
@@ -69,7 +71,7 @@ def _on_ray(job: Job, predictor: Predictor, files: list[str], format: str, size:
     options = job.places.options
     read: Any = ray.data.read_parquet if format == "parquet" else ray.data.read_csv
     with _ordered():
-        rows = read(files, ray_remote_args={"num_cpus": READING_CPUS})
+        rows = read(files)
         # In a list: Ray would give an argument's content, and that before the components can be imported.
         given = {"predictor": [ray.put(predictor)], "roots": job.roots}
         found = rows.map_batches(
@@ -78,7 +80,7 @@ def _on_ray(job: Job, predictor: Predictor, files: list[str], format: str, size:
             batch_format="pyarrow",
             fn_constructor_kwargs=given,
             compute=ray.data.ActorPoolStrategy(size=job.places.at_a_time),
-            num_cpus=options["num_cpus"],
+            num_cpus=ACTORS_CPUS,
             num_gpus=options["num_gpus"],
         )
         try:

@@ -318,3 +318,36 @@ def test_a_word_that_training_had_not_is_told(launch: Any, flowers: pa.Table, tm
     parquet.write_table(pa.table({"length": [1.0], "color": ["green"]}), tmp_path / "new.parquet")
     code, _, output = launch(DATA + FOREST + "predict: {path: new.parquet}\n")
     assert code == 1 and "column `color` holds `green`, which no row of the training data had" in output
+
+
+# ---------------------------------------------------------------------------------------------- on Ray
+
+
+@pytest.mark.ray
+def test_ray_gives_the_same_folds_measures_and_predictions(
+    launch: Any, flowers: pa.Table, tmp_path: Path, ray_session: Any
+) -> None:
+    text = DATA + FOREST.replace("}}", "}, folds: 4}") + "predict: {path: new.parquet, batch_size: 16}\n"
+    found = []
+    for workers in (0, 2):
+        code, run, output = launch(text, f"resources.num_workers={workers}", name=f"with{workers}")
+        assert code == 0, output
+        found.append((final(run), parquet.read_table(run.artifacts / "predictions.parquet")))
+    assert found[0][0] == found[1][0] and "estimator/cv_accuracy" in found[0][0]
+    assert found[0][1].equals(found[1][1])
+    launch(TRAINED, name="first")
+    text = "start: {run: first, checkpoint: all}\nmeasures: [weight_norms]\n"
+    here = list(launch(text, "resources.num_workers=0", name="here")[1].rows())
+    there = list(launch(text, "resources.num_workers=2", name="there")[1].rows())
+    assert [{**row, "seconds": 0} for row in here] == [{**row, "seconds": 0} for row in there] and len(here) == 2
+
+
+@pytest.mark.ray
+def test_the_trials_of_a_sweep_over_an_estimator(launch: Any, tmp_path: Path, ray_session: Any) -> None:
+    sweep = (
+        "sweep: {space: {estimator.arguments.C: [0.001, 1.0]}, metric: val/loss, mode: min, trials: 2, search: grid}\n"
+    )
+    code, run, output = launch(ESTIMATOR + sweep, "--sweep")
+    assert code == 0, output
+    losses = [Run(path).read("result.json")["final"]["val/loss"] for path in sorted((run.path / "trials").iterdir())]
+    assert len(losses) == 2 and final(run)["val/loss"] == min(losses) < max(losses)

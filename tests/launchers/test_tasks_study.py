@@ -85,6 +85,7 @@ def test_ray_gives_the_same_numbers_as_this_process(launch: Any, ray_session: An
     assert finals(run) == here
 
 
+@pytest.mark.slow
 @pytest.mark.ray
 def test_runs_with_several_workers_are_placed_beside_their_task(launch: Any, ray_session: Any) -> None:
     study = "study: {type: repeat, metric: test/accuracy, seeds: 2}\nresources: {num_workers: 2}\n"
