@@ -70,7 +70,11 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of a metrics.jsonl; a torn last line (a killed writer) is left out. Raises RunError on a damaged one."""
     if not path.exists():
         return
-    with path.open("rb") as file:
+    try:
+        opened = path.open("rb")
+    except OSError as error:
+        raise RunError("storage", f"{path}: damaged ({error.strerror})") from error
+    with opened as file:
         for count, line in enumerate(file, 1):
             if not line.endswith(b"\n"):
                 return

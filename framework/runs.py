@@ -20,6 +20,7 @@ from typing import Any
 
 from raycipe.framework.errors import RunError
 from raycipe.framework.files import number, read_rows, to_json, write_atomic
+from raycipe.framework.recorded import PROVENANCE, RESULT, is_sound
 
 RUN_ID = re.compile(r"\d{4}-\d\d-\d\d-\d{6}-[a-z2-7]{4}")
 TRIALS = "trials"  # the folder of a sweep's or study's run that holds its trials, each a run folder
@@ -27,15 +28,6 @@ CHECKPOINT = re.compile(r"step-(\d{8,})")
 ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
 FORMAT = 1
 LOCK_TRIES = 10
-RESULT_SHAPES: dict[str, type] = {
-    **dict.fromkeys(("final", "best"), dict),
-    **dict.fromkeys(("expect", "checkpoints", "skipped", "artifacts"), list),
-}
-SHAPES: dict[str, type] = {
-    **dict.fromkeys(("packages", "cpu", "recipe", "raycipe"), dict),
-    **dict.fromkeys(("attempts", "plugins", "gpus", "data"), list),
-}
-
 
 def utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
@@ -83,9 +75,9 @@ class Run:
             return {}
         try:
             content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, RecursionError) as error:
             raise RunError("storage", f"{path}: damaged ({error})") from error
-        if not _is_sound(content, SHAPES if file == "provenance.json" else RESULT_SHAPES):
+        if not is_sound(content, PROVENANCE if file == "provenance.json" else RESULT):
             raise RunError("storage", f"{path}: damaged (not what Raycipe writes)")
         if content.get("format", FORMAT) > FORMAT:
             raise RunError("storage", f"{path}: written by a newer Raycipe", "upgrade raycipe to read this run")
@@ -179,19 +171,6 @@ def _unwritable(path: Path, error: OSError) -> RunError:
         f"{path}: can't write there: {error.strerror or error}",
         "choose another folder with --storage DIR",
     )
-
-
-def _is_sound(content: Any, shapes: dict[str, type]) -> bool:
-    """Whether the parts that are read have the shape that is written; nobody's edit ends in a traceback."""
-    if not isinstance(content, dict) or not isinstance(content.get("format", FORMAT), int):
-        return False
-    for name, shape in shapes.items():
-        value = content.get(name)
-        if value is not None and not isinstance(value, shape):
-            return False
-        if isinstance(value, list) and not all(isinstance(item, dict) for item in value):
-            return False
-    return True
 
 
 def create(storage: str | Path, name: str) -> Run:

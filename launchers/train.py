@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -184,8 +185,8 @@ def describe(error: BaseException, run_dir: str) -> dict[str, Any]:
     import traceback
 
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    with (Path(run_dir) / "log.txt").open("a", encoding="utf-8") as log:
-        log.write(text)
+    with suppress(OSError), (Path(run_dir) / "log.txt").open("a", encoding="utf-8") as log:
+        log.write(text)  # a full disk, or a folder that is gone: the message tells the error all the same
     notes = "".join(f"\n    {note}" for note in getattr(error, "__notes__", []))
     frame = _last_frame(error)
     message = f"{type(error).__name__}: {error}{notes}{frame}"

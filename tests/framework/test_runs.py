@@ -8,6 +8,7 @@ import os
 import stat
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -187,3 +188,39 @@ def test_a_torn_last_row_is_left_out(tmp_path: Path) -> None:
     path.write_text('{"step": 1, "train/loss": "NaN"}\n{"step": 2, "train/lo')
     rows = list(read_rows(path))
     assert [row["step"] for row in rows] == [1] and math.isnan(rows[0]["train/loss"])
+
+
+@pytest.mark.parametrize(
+    ("file", "wrong"),
+    [
+        *(("result.json", {"checkpoints": wrong}) for wrong in ([{}], [{"step": "1", "path": "x"}], {}, [3])),
+        *(("result.json", {"expect": wrong}) for wrong in ([{}], [{"metric": "x", "verdict": None}], "met")),
+        *(("result.json", {"final": wrong}) for wrong in ({"x": "y"}, {"x": []}, [1.0])),
+        *(("result.json", {"best": wrong}) for wrong in ({"x": 1.0}, {"x": {"value": 1.0}})),
+        *(("result.json", {key: "x"}) for key in ("seconds", "steps", "format", "error", "skipped")),
+        *(("provenance.json", {"command": wrong}) for wrong in (3, "launch", [3])),
+        *(("provenance.json", {key: [{}]}) for key in ("plugins", "attempts", "gpus")),
+        *(("provenance.json", {"recipe": {"git": wrong}}) for wrong in ({}, "x")),
+    ],
+)
+def test_json_with_wrong_insides_is_damaged_and_hides_no_other_run(
+    file: str, wrong: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, bad = finished(tmp_path, "a"), finished(tmp_path, "b")
+    for run in (good, bad):
+        run.write("provenance.json", {"format": 1, "attempts": []})
+    bad.write(file, {**bad.read(file), "status": "done", **wrong})
+    with pytest.raises(RunError, match=rf"{file}: damaged \(not what Raycipe writes"):
+        bad.read(file)
+    assert raycipe(["report", str(bad)]) == 2
+    assert f"{file}: damaged" in capsys.readouterr().err
+    assert raycipe(["runs", "--storage", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(f"a/{good.id}" in line and "damaged" not in line for line in lines)
+    assert sum(f"b/{bad.id}" in line for line in lines) == 1
+
+
+def test_a_folder_in_place_of_the_rows_is_damaged(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").mkdir()
+    with pytest.raises(RunError, match=r"metrics\.jsonl: damaged \(.*directory"):
+        list(read_rows(tmp_path / "metrics.jsonl"))
