@@ -23,8 +23,8 @@ class Appo(RllibAgent):
 
     PPO's clipped surrogate on advantages of V-trace: with ρ_t = min(1, π(a_t|s_t) / μ(a_t|s_t)) for the runner's policy
     μ, value targets are v_t = V(s_t) + Σ_k γ^k (Π c) ρ_k delta_k, and r = π / π_target is clipped, where the target
-    policy follows every target_update batches. It pays with several env runners; how many batches a run makes of its
-    steps depends on the machine, so two runs differ.
+    policy follows from time to time. The learner draws from a buffer of the 8 newest batches, each at most twice. It
+    pays with several env runners; how many batches a run makes of its steps depends on the machine, so two runs differ.
 
     Args:
         lr: Adam's learning rate
@@ -36,7 +36,7 @@ class Appo(RllibAgent):
         clip: how far the ratio r may leave 1 before its gradient vanishes
         value_coefficient: weight of the value function's loss
         entropy_coefficient: weight of the entropy; larger values explore longer
-        target_update: updates between two copies of the policy into the target policy
+        target_update: fills of the buffer (16 batches learned from) between copies of the policy into the target policy
         tau: share of the target policy that is replaced then
         grad_clip: largest norm of a gradient; null does not clip
         steps_per_iteration: env steps between rows, evaluations and checkpoints

@@ -19,10 +19,13 @@ RECIPES = sorted(FOLDER.rglob("*.yaml"))
 every_recipe = pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.relative_to(FOLDER).as_posix())
 
 
-def in_this_process(path: Path) -> str:
-    """The override that needs no worker."""
-    is_agent = "agent" in check(load(str(path)), catalogue.load()).plain
-    return f"resources.{'num_env_runners' if is_agent else 'num_workers'}=0"
+@pytest.fixture
+def in_this_process(path: Path, request: pytest.FixtureRequest) -> str:
+    """The override that needs no worker; RLlib needs a Ray even then, and takes the one that all tests share."""
+    if "agent" not in check(load(str(path)), catalogue.load()).plain:
+        return "resources.num_workers=0"
+    request.getfixturevalue("ray_session")
+    return "resources.num_env_runners=0"
 
 
 def result(storage: Path) -> dict[str, Any]:
@@ -44,8 +47,8 @@ def test_a_recipe_tells_how_to_run_it_and_claims_something(path: Path) -> None:
 
 
 @every_recipe
-def test_a_recipe_runs_in_its_smallest_size(path: Path, tmp_path: Path) -> None:
-    words = [str(path), "--profile", "smoke", in_this_process(path), "--storage", str(tmp_path), "-q"]
+def test_a_recipe_runs_in_its_smallest_size(path: Path, in_this_process: str, tmp_path: Path) -> None:
+    words = [str(path), "--profile", "smoke", in_this_process, "--storage", str(tmp_path), "-q"]
     assert cli.launch(words) == 0
     found = result(tmp_path)
     assert found["status"] == "done" and not found["skipped"]
@@ -54,6 +57,6 @@ def test_a_recipe_runs_in_its_smallest_size(path: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @every_recipe
-def test_a_recipe_keeps_its_claim_at_full_size(path: Path, tmp_path: Path) -> None:
-    assert cli.launch([str(path), in_this_process(path), "--storage", str(tmp_path), "-q"]) == 0
+def test_a_recipe_keeps_its_claim_at_full_size(path: Path, in_this_process: str, tmp_path: Path) -> None:
+    assert cli.launch([str(path), in_this_process, "--storage", str(tmp_path), "-q"]) == 0
     assert all(claim["verdict"] == "met" for claim in result(tmp_path)["expect"])
