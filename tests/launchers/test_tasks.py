@@ -324,17 +324,14 @@ def test_a_word_that_training_had_not_is_told(launch: Any, flowers: pa.Table, tm
 
 
 @pytest.mark.ray
-def test_ray_gives_the_same_folds_measures_and_predictions(
-    launch: Any, flowers: pa.Table, tmp_path: Path, ray_session: Any
-) -> None:
-    text = DATA + FOREST.replace("}}", "}, folds: 4}") + "predict: {path: new.parquet, batch_size: 16}\n"
-    found = []
-    for workers in (0, 2):
-        code, run, output = launch(text, f"resources.num_workers={workers}", name=f"with{workers}")
-        assert code == 0, output
-        found.append((final(run), parquet.read_table(run.artifacts / "predictions.parquet")))
-    assert found[0][0] == found[1][0] and "estimator/cv_accuracy" in found[0][0]
-    assert found[0][1].equals(found[1][1])
+def test_ray_gives_the_same_folds(launch: Any, ray_session: Any) -> None:
+    here, there = (final(launch(ESTIMATOR, f"resources.num_workers={n}", name=f"with{n}")[1]) for n in (0, 2))
+    assert here == there and "estimator/cv_accuracy" in here
+
+
+@pytest.mark.slow
+@pytest.mark.ray
+def test_ray_gives_the_same_rows_of_every_checkpoint(launch: Any, ray_session: Any) -> None:
     launch(TRAINED, name="first")
     text = "start: {run: first, checkpoint: all}\nmeasures: [weight_norms]\n"
     here = list(launch(text, "resources.num_workers=0", name="here")[1].rows())
@@ -342,6 +339,19 @@ def test_ray_gives_the_same_folds_measures_and_predictions(
     assert [{**row, "seconds": 0} for row in here] == [{**row, "seconds": 0} for row in there] and len(here) == 2
 
 
+@pytest.mark.slow
+@pytest.mark.ray
+def test_ray_data_gives_the_same_predictions(launch: Any, flowers: pa.Table, ray_session: Any) -> None:
+    text = DATA + FOREST + "predict: {path: new.parquet, batch_size: 16}\n"
+    found = []
+    for workers in (0, 2):
+        code, run, output = launch(text, f"resources.num_workers={workers}", name=f"with{workers}")
+        assert code == 0, output
+        found.append(parquet.read_table(run.artifacts / "predictions.parquet"))
+    assert found[0].equals(found[1])
+
+
+@pytest.mark.slow
 @pytest.mark.ray
 def test_the_trials_of_a_sweep_over_an_estimator(launch: Any, tmp_path: Path, ray_session: Any) -> None:
     sweep = (
