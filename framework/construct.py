@@ -68,6 +68,7 @@ def _construct(nodes: Mapping[str, Node], recipe: Mapping[str, Any]) -> Construc
     model = None
     if not problems:
         model = _attempt(problems, nodes.get("model"), "models", "model", facts=facts, meta=True)
+        check_model(model, recipe)
     task = _attempt(problems, nodes.get("task"), "tasks", "task", facts=facts)
     optimizer = _attempt(problems, nodes.get("optimizer"), "optimizers", "optimizer", given=_parameters(model))
     sections = {
@@ -101,6 +102,26 @@ def _construct(nodes: Mapping[str, Node], recipe: Mapping[str, Any]) -> Construc
     examples = {name: len(split) for name, split in splits.items()}
     digest = {"sha256": fingerprint(splits), "examples": examples} if splits else {}
     return Constructed(facts, examples, digest, count)
+
+
+def check_model(model: Any, recipe: Mapping[str, Any]) -> None:
+    """Raise RunError for a model that can't be trained, or whose checkpoints would not hold all of it."""
+    from torch import Tensor
+    from torch.nn.parameter import UninitializedTensorMixin
+
+    if model is None:
+        return
+    name, parameters = f"models/{model.type_name}", list(model.parameters())
+    if any(isinstance(tensor, UninitializedTensorMixin) for tensor in [*parameters, *model.buffers()]):
+        hint = "give lazy layers their sizes: an argument marked FromData takes them from the data"
+        raise RunError("component", f"{name} has weights whose shape is open until the first batch", hint, "model")
+    if "optimizer" in recipe and not any(parameter.requires_grad for parameter in parameters):
+        why = "all its weights are frozen" if parameters else "it has no weights"
+        raise RunError("component", f"{name} has nothing to train: {why}", "let some require gradients", "model")
+    others = [key for key, value in model.state_dict().items() if not isinstance(value, Tensor)]
+    if others:
+        hint = "keep it in buffers: a checkpoint holds tensors alone, so that reading one runs no code"
+        raise RunError("component", f"{name} has state that is no tensor: {', '.join(others)}", hint, "model")
 
 
 def check_training(recipe: Mapping[str, Any], splits: Mapping[str, Split], task: Task) -> None:

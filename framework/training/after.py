@@ -76,7 +76,7 @@ def _loader(session: Session, step: int) -> Callable[[], nn.Module]:
     def load() -> nn.Module:
         checkpoint = read(session.store.folder / f"step-{step:08d}")
         model = session.initial_model()
-        load_weights(model, checkpoint.tensors("model.safetensors"), checkpoint.manifest["tied"], str(checkpoint.path))
+        load_weights(model, checkpoint.model(), checkpoint.manifest["tied"], str(checkpoint.path))
         return model.eval()
 
     return load

@@ -104,6 +104,11 @@ def _add_shards(session: Session, writers: dict[str, Writer], whole: bool) -> Wr
             tensors = sharded.whole_model(session.model)
         if session.comm.rank == 0:
             writers["model.safetensors"] = safetensors_writer(tensors)
+        if session.average is not None:
+            with agreed_buffers(session.average.model, session.comm):
+                averages = sharded.whole_model(session.average.model)
+            if session.comm.rank == 0:
+                writers["ema.safetensors"] = safetensors_writer(averages)
     if session.comm.rank == 0:
         writers[sharded.FOLDER] = lambda path: None  # written by all ranks together; listed by rank 0
     return write

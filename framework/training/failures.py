@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from raycipe.framework.training.session import Session
 
 SHOWN_IDS = 8
-ADVICE = "try a smaller optimizer.lr or train.clip_norm; `train.on_nonfinite: skip` leaves out single bad batches"
+ADVICE = "try a smaller optimizer.lr or train.clip_norm"
+SKIPPING = "`train.on_nonfinite: skip` leaves out single bad batches"
 
 
 def nonfinite_loss(session: Session) -> RunError:
@@ -28,17 +29,23 @@ def nonfinite_loss(session: Session) -> RunError:
         mine = (step, session.comm.rank, ids.tolist(), float(interval.losses[index]))
     found = [entry for entry in session.comm.gather_objects(mine) if entry is not None]
     if not found:
-        return RunError("nonfinite", f"the loss is not finite at step {session.step + 1}", ADVICE, "optimizer")
+        return RunError(
+            "nonfinite", f"the loss is not finite at step {session.step + 1}", _advice(session), "optimizer"
+        )
     step, rank, examples, loss = min(found)
     shown = ", ".join(map(str, examples[:SHOWN_IDS])) + (", ..." if len(examples) > SHOWN_IDS else "")
     rate = session.optimizer.param_groups[0]["lr"]
     message = f"the loss became {loss} at step {step} on worker {rank} (examples {shown}; lr {rate:.3g})"
-    return RunError("nonfinite", message, f"{_last_good(session)}\n{ADVICE}", "optimizer", step)
+    return RunError("nonfinite", message, f"{_last_good(session)}\n{_advice(session)}", "optimizer", step)
 
 
 def nonfinite_weights(session: Session) -> RunError:
     message = f"the weights became NaN or infinite by step {session.step}, although the loss was still finite"
-    return RunError("nonfinite", message, f"{_last_good(session)}\n{ADVICE}", "optimizer", session.step)
+    return RunError("nonfinite", message, f"{_last_good(session)}\n{_advice(session)}", "optimizer", session.step)
+
+
+def _advice(session: Session) -> str:
+    return ADVICE if session.settings.on_nonfinite == "skip" else f"{ADVICE}; {SKIPPING}"
 
 
 def _last_good(session: Session) -> str:

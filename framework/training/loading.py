@@ -102,11 +102,7 @@ def load_trained(
     def loaded(found: Checkpoint) -> nn.Module:
         model = initial()
         averages = (recipe.get("train") or {}).get("evaluate_weights") == "ema"
-        file = "ema.safetensors" if averages and found.has("ema.safetensors") else "model.safetensors"
-        if not found.has(file):
-            hint = "it was saved in shards: train with resources.num_workers=1 or train.parallel=ddp"
-            raise RunError("storage", f"{found.path} holds no whole model", hint, "start")
-        load_weights(model, found.tensors(file), found.manifest["tied"], str(found.path))
+        load_weights(model, found.model(averages), found.manifest["tied"], str(found.path))
         return model
 
     def loader(step: int) -> Callable[[], nn.Module]:

@@ -39,6 +39,15 @@ class Checkpoint:
         tensors: dict[str, Tensor] = load_file(self.path / file)
         return tensors
 
+    def model(self, averaged: bool = False) -> dict[str, Tensor]:
+        """The whole model's tensors, or those of its average if there is one; put together where they lie in shards."""
+        if self.manifest["sharded"] and not self.has("model.safetensors"):
+            from raycipe.framework.training.sharded import read_whole
+
+            return (read_whole(self, "ema.") if averaged else {}) or read_whole(self, "model.")
+        whole = "ema.safetensors" if averaged and self.has("ema.safetensors") else "model.safetensors"
+        return self.tensors(whole)
+
     def load(self, file: str) -> Any:
         return torch.load(self.path / file, weights_only=True)
 

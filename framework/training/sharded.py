@@ -96,12 +96,29 @@ def restore(session: Session, checkpoint: Checkpoint, state: Mapping[str, Any]) 
         _restore_whole(session, checkpoint, state)
 
 
-def _restore_shards(session: Session, checkpoint: Checkpoint, state: Mapping[str, Any]) -> None:
+def _open(checkpoint: Checkpoint) -> tuple[HuggingFaceStorageReader, Mapping[str, Any]]:
+    """A reader of the shards, and what they hold by flat name."""
     folder = checkpoint.path / FOLDER
     if (folder / ".metadata").exists():
         raise RunError("storage", f"{folder}: written as pickle; only safetensors are read")
     reader = HuggingFaceStorageReader(str(folder))
-    entries: Mapping[str, Any] = reader.read_metadata().state_dict_metadata
+    return reader, reader.read_metadata().state_dict_metadata
+
+
+def read_whole(checkpoint: Checkpoint, prefix: str) -> dict[str, Tensor]:
+    """The tensors under `prefix` put together on the CPU of this process alone; nothing if there are none."""
+    reader, entries = _open(checkpoint)
+    wanted = {name: entry for name, entry in entries.items() if name.startswith(prefix)}
+    tensors: dict[str, Any] = {
+        name: torch.zeros(entry.size, dtype=entry.properties.dtype) for name, entry in wanted.items()
+    }
+    if tensors:
+        load(tensors, storage_reader=reader, no_dist=True)
+    return _part(tensors, prefix)
+
+
+def _restore_shards(session: Session, checkpoint: Checkpoint, state: Mapping[str, Any]) -> None:
+    reader, entries = _open(checkpoint)
     sizes = {name: entry.size for name, entry in entries.items()}
     tensors = _weights(session)
     fields: dict[int, dict[str, Tensor]] = {}

@@ -251,3 +251,45 @@ def test_a_measure_that_fails_or_leaves_loses_nothing_and_is_told_in_the_log(
     told = capfd.readouterr()
     assert "Traceback" not in told.out + told.err
     assert (only_run().path / "log.txt").read_text().count("Traceback") == 2
+
+
+MODEL = '''
+@register
+class {name}(Model):
+    """A linear model.
+
+    Args:
+        inputs: features of an example
+        outputs: classes
+    """
+
+    def __init__(
+        self, inputs: Annotated[int, FromData("num_features")], outputs: Annotated[int, FromData("num_outputs")]
+    ) -> None:
+        super().__init__()
+        {layer}
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x)
+'''
+LINEAR = "self.layer = torch.nn.Linear(inputs, outputs)"
+STATEFUL = "\n\n    def get_extra_state(self) -> Any:\n        return {'seen': 1}"
+
+
+@pytest.mark.parametrize(
+    ("name", "layer", "said"),
+    [
+        ("Lazy", "self.layer = torch.nn.LazyLinear(outputs)", "weights whose shape is open until the first batch"),
+        ("Frozen", f"{LINEAR}.requires_grad_(False)", "nothing to train: all its weights are frozen"),
+        ("Stateful", LINEAR + STATEFUL, "state that is no tensor: _extra_state"),
+    ],
+)
+def test_a_model_that_can_not_be_trained_or_saved_is_refused_before_training(
+    launch: Any, lab: Any, name: str, layer: str, said: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    files = {f"models/{name.lower()}": MODEL.replace("{name}", name).replace("{layer}", layer)}
+    folder = lab(files, name=f"lab_of_{name.lower()}")
+    assert launch("toy.yaml", f"model={{type: {name.lower()}}}", "--components", str(folder)) == 2
+    error = capfd.readouterr().err
+    assert f"models/{name.lower()} has {said}" in error and "Traceback" not in error
+    assert find_all("runs") == []

@@ -208,3 +208,31 @@ def test_fsdp_resumes_bit_for_bit_and_on_other_numbers_of_workers(
     assert not pickles
     manifest = json.loads(next((unbroken / "checkpoints").glob("step-*16/manifest.json")).read_text())
     assert any(name.startswith("shards/") for name in manifest["files"])
+
+
+def test_a_middle_checkpoint_in_shards_is_a_model_to_start_from(toy: Any, fit: Any, world: Any, tmp_path: Path) -> None:
+    from raycipe.framework.training.loading import pick
+    from raycipe.framework.training.plan import TrainPlan
+    from raycipe.framework.training.session import train
+    from raycipe.framework.training.sharded import read_whole
+
+    recipe, folder, next_folder = fsdp_recipe(toy), tmp_path / "run", tmp_path / "next"
+    for each in (folder, next_folder):
+        (each / "checkpoints").mkdir(parents=True)
+    world(2, lambda rank: fit(recipe, folder).steps).gather()
+    last, middle = pick(folder, "last"), pick(folder, 8)
+    assert last.has("model.safetensors") and last.has("ema.safetensors") and not middle.has("model.safetensors")
+    for averaged, prefix in ((False, "model."), (True, "ema.")):
+        whole = last.model(averaged)
+        assert equal(whole, read_whole(last, prefix))
+        assert middle.model(averaged).keys() == whole.keys() and not equal(middle.model(averaged), whole)
+    assert not equal(last.model(), last.model(averaged=True))
+    started = {**toy(train_steps=1, model=recipe["model"]), "start": {"run": "run", "checkpoint": 8}}
+    first: list[Any] = []
+
+    def look(session: Any, event: str) -> None:
+        if event == "start":
+            first.append({name: value.clone() for name, value in session.model.state_dict().items()})
+
+    train(TrainPlan(started, str(next_folder), start_dir=str(folder)), hooks=[look])
+    assert all(torch.equal(first[0][name], value) for name, value in middle.model().items())
