@@ -56,7 +56,7 @@ def build_parts(plan: TrainPlan, device: torch.device, seed: int) -> Parts:
         model = task.trained(model, splits).to(device)
         restore_rng(rng)
         if start is not None:
-            load_weights(model, start.tensors("model.safetensors"), start.manifest["tied"], str(start.path))
+            load_weights(model, start.model(), start.manifest["tied"], str(start.path))
         return model
 
     with enough_memory(section, data.facts):
