@@ -15,6 +15,7 @@ from typing import Any
 from raycipe.framework import plugins
 from raycipe.framework.errors import Problem, RecipeError, shown
 from raycipe.framework.tree import Place
+from raycipe.framework.words import nearest
 
 Json = dict[str, Any]
 FOLDER = os.path.dirname(os.path.realpath(__file__))
@@ -148,7 +149,9 @@ def _strays(folder: str, kinds: list[str]) -> list[tuple[str, str]]:
         inside = [os.path.join(path, file) for file in sorted(os.listdir(path))] if os.path.isdir(path) else [path]
         for file in inside:
             if file.endswith(".py") and os.path.isfile(file) and b"\n@register" in _content(file):
-                found.append(_stray(file, above, "it lies in no folder named as a kind"))
+                near = nearest(name, kinds) if os.path.isdir(path) else None
+                meant = f": did you mean `{near}`?" if near else ""
+                found.append(_stray(file, above, f"it lies in no folder named as a kind{meant}"))
     return found
 
 

@@ -107,12 +107,14 @@ def _construct(nodes: Mapping[str, Node], recipe: Mapping[str, Any]) -> Construc
 def check_model(model: Any, recipe: Mapping[str, Any]) -> None:
     """Raise RunError for a model that can't be trained, or whose checkpoints would not hold all of it."""
     from torch import Tensor
-    from torch.nn.parameter import UninitializedTensorMixin
+    from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
     if model is None:
         return
     name, parameters = f"models/{model.type_name}", list(model.parameters())
-    if any(isinstance(tensor, UninitializedTensorMixin) for tensor in [*parameters, *model.buffers()]):
+    if any(
+        isinstance(tensor, (UninitializedParameter, UninitializedBuffer)) for tensor in [*parameters, *model.buffers()]
+    ):
         hint = "give lazy layers their sizes: an argument marked FromData takes them from the data"
         raise RunError("component", f"{name} has weights whose shape is open until the first batch", hint, "model")
     if "optimizer" in recipe and not any(parameter.requires_grad for parameter in parameters):

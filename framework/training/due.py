@@ -92,9 +92,13 @@ def log(session: Session) -> bool:
 
 def _clock(session: Session) -> tuple[bool, bool]:
     """(a checkpoint is overdue, the run's minutes are over): rank 0's clock decides."""
+    return time.monotonic() - session.saved_at >= TIMED_CHECKPOINT_S, is_time_over(session)
+
+
+def is_time_over(session: Session) -> bool:
+    """Whether the run has trained as long as `train.minutes` allows, by this rank's clock."""
     minutes = session.settings.minutes
-    over = minutes is not None and session.seconds() >= 60 * minutes
-    return time.monotonic() - session.saved_at >= TIMED_CHECKPOINT_S, over
+    return minutes is not None and session.seconds() >= 60 * minutes
 
 
 def assess(session: Session) -> bool:

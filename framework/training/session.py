@@ -20,7 +20,7 @@ from raycipe.framework.contracts import Batch, Optimizer, OptimizerRun
 from raycipe.framework.splits import digests
 from raycipe.framework.training import checkpointing
 from raycipe.framework.training.build import build_optimizer, build_parts, check_equal, copy_for_average
-from raycipe.framework.training.due import Due, assess, checkpoint, run_due, score
+from raycipe.framework.training.due import Due, assess, checkpoint, is_time_over, run_due, score
 from raycipe.framework.training.exchange import FSDP, choose, shard
 from raycipe.framework.training.failures import enough_memory, memory_error, nonfinite_loss, out_of_memory
 from raycipe.framework.training.feed import Feed, Step, check_batch, in_order, order_of
@@ -218,6 +218,8 @@ class Session:
     def advance(self) -> None:
         """One step, and what is due after it."""
         self._train_step()
+        if self.comm.world_size == 1 and self.stopped is None and is_time_over(self):
+            self.stopped = "minutes"  # many workers agree on it at the next row of training
         if self.step >= self.due.next or self.stopped is not None:
             run_due(self)
 

@@ -293,3 +293,17 @@ def test_a_model_that_can_not_be_trained_or_saved_is_refused_before_training(
     error = capfd.readouterr().err
     assert f"models/{name.lower()} has {said}" in error and "Traceback" not in error
     assert find_all("runs") == []
+
+
+def test_minutes_are_looked_at_between_rows(launch: Any) -> None:
+    assert launch("toy.yaml", "train.minutes=1e-5", "train.log_every=50") == 0
+    result = only_run().read("result.json")
+    assert (result["steps"], result["stopped"]) == (1, "minutes") and result["checkpoints"][-1]["step"] == 1
+
+
+def test_a_misspelt_kind_folder_is_told_with_the_kind_that_was_meant(
+    launch: Any, lab: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = lab({"modles/tiny": MODEL.replace("{name}", "Tiny").replace("{layer}", LINEAR)}, name="lab_misspelt")
+    assert launch("toy.yaml", "model=tiny", "--components", str(folder)) == 2
+    assert "it lies in no folder named as a kind: did you mean `models`?" in capfd.readouterr().err
