@@ -64,7 +64,7 @@ def what_is_decoded_and_what_is_left_make_the_whole(example: Example) -> None:
 
 
 def payload_has_the_planned_size(example: Example) -> None:
-    """One contiguous uint8 tensor of exactly the plan's bytes, whatever the values; or nothing, on all workers alike."""
+    """One contiguous uint8 tensor of exactly the plan's bytes, whatever the values; or nothing, on all workers."""
     compressor = example.make()
     for numel in SIZES:
         for step in range(5):

@@ -109,7 +109,7 @@ class SaddleTask(Task):
         return None
 
     def population(self, saddle: Saddle, facts: Mapping[str, Any]) -> tuple[float, float] | None:
-        """(max over v of the expected value at the module's w, its least value), in `unit`s, where their law is known."""
+        """(max over v of the expected value at the module's w, its least value), in `unit`s; None for unknown laws."""
         return None
 
     def unit(self, saddle: Saddle) -> float:

@@ -99,7 +99,11 @@ def test_each_kind_of_job_is_allowed(text: str, problems: Any) -> None:
             "resources.memory_per_worker",
             "has no meaning for an agent",
         ),
-        (TASK + "resources: {num_env_runners: 2}\n", "resources.num_env_runners", "belongs to the training of an agent"),
+        (
+            TASK + "resources: {num_env_runners: 2}\n",
+            "resources.num_env_runners",
+            "belongs to the training of an agent",
+        ),
         (
             AGENT + "train: {iterations: 1, until: {metric: rl/episode_retrun, at_least: 3}}\n",
             "train.until.metric",

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from raycipe.framework.check import check
 from raycipe.framework.errors import RecipeError
 from raycipe.framework.recipe import Recipe, load
