@@ -15,21 +15,34 @@ from typing import Any
 from raycipe.framework.errors import RunError
 
 
-def write_atomic(path: Path, content: str | bytes) -> None:
-    """Write to a temporary name in the same folder, fsync, rename. The old content stays until the new is complete."""
+def write_atomic(path: Path, content: str | bytes, sync: bool = True) -> None:
+    """Write to a temporary name in the same folder, fsync, rename. The old content stays until the new is complete.
+
+    Without `sync` that holds if the process dies, not if the machine does: until `fsync` is called for the file.
+    """
     data = content.encode() if isinstance(content, str) else content
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            if sync:
+                os.fsync(file.fileno())
         os.chmod(name, 0o644)  # noqa: PTH101 - mkstemp makes private files, run folders are shared
         os.replace(name, path)  # noqa: PTH105
     except BaseException:
         with suppress(OSError):
             os.unlink(name)  # noqa: PTH108
         raise
+
+
+def fsync(path: Path) -> None:
+    """Bring a file or the entries of a folder to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def finite(value: Any) -> Any:

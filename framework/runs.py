@@ -83,9 +83,10 @@ class Run:
             raise RunError("storage", f"{path}: written by a newer Raycipe", "upgrade raycipe to read this run")
         return content
 
-    def write(self, file: str, content: Any) -> None:
+    def write(self, file: str, content: Any, sync: bool = True) -> None:
+        """Write a file of the folder whole or not at all; `sync` as in `write_atomic`."""
         try:
-            write_atomic(self.path / file, content if isinstance(content, (str, bytes)) else to_json(content))
+            write_atomic(self.path / file, content if isinstance(content, (str, bytes)) else to_json(content), sync)
         except OSError as error:
             raise _unwritable(self.path / file, error) from error
 

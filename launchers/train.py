@@ -76,11 +76,13 @@ def run_in_process(
     roots: Sequence[Any],
     hooks: Sequence[Any],
     took_over: bool = False,
+    spacing_s: float = 0.0,
 ) -> dict[str, Any]:
     """The same for one worker in the calling process and thread, for whoever runs many: `hooks` see it train.
 
     What they raise, if it is no error, passes through. `took_over` says that the checkpoint comes from a run with other
-    values: the optimizer keeps its own.
+    values: the optimizer keeps its own. Checkpoints of a cadence lie `spacing_s` apart or more. Small data stay in memory
+    for the next training.
     """
     from raycipe.framework.comm import LocalComm
     from raycipe.launchers.local import device_of
@@ -88,7 +90,8 @@ def run_in_process(
     clear_signals(run_dir)
 
     def body() -> Mapping[str, Any]:
-        config = {**_config(recipe, run_dir, resume, roots), "took_over": took_over}
+        one_of_many = {"took_over": took_over, "spacing_s": spacing_s, "keeps_data": True}
+        config = {**_config(recipe, run_dir, resume, roots), "one_of_many": one_of_many}
         return work(config, LocalComm(), device_of(recipe), hooks)
 
     outcome = told(run_dir, body)
@@ -228,7 +231,6 @@ def work(config: Mapping[str, Any], comm: Any, device: Any, hooks: Sequence[Any]
     from raycipe.framework.training.session import train
 
     plugins.adopt([tuple(root) for root in config["roots"]])
-    plan = TrainPlan(
-        config["recipe"], config["run_dir"], config["resume"], config["start_dir"], config.get("took_over", False)
-    )
+    one_of_many = config.get("one_of_many", {})
+    plan = TrainPlan(config["recipe"], config["run_dir"], config["resume"], config["start_dir"], **one_of_many)
     return asdict(train(plan, comm, device, hooks, after=measure))

@@ -19,12 +19,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from raycipe.framework.errors import RunError
+from raycipe.framework.files import fsync
 from raycipe.framework.runs import Run, create_trial
 
 if TYPE_CHECKING:
     from raycipe.framework.recipe import Recipe
 
 Say = Callable[[str], None]
+SPACING_S = 30.0  # a trial that is killed loses no more
 LOCK_WAIT_S = 60.0  # for a process of an earlier attempt that is about to end
 IN_PROCESS = (0, 1)  # workers
 
@@ -75,15 +77,17 @@ def run_trial(
     on_info: Say = lambda text: None,
     hooks: Sequence[Any] = (),
     took_over: bool = False,
+    pauses: bool = False,
 ) -> dict[str, Any]:
     """Run one trial to its end and give its result.json; the result of an earlier attempt if that was done.
 
     A failure is told in the result's `error`, never raised. `on_row` is called as rows of metrics come, `hooks` are
     those of training in this process. With `took_over` the checkpoint in the folder is another trial's, with other
-    values.
+    values. One that `pauses` is put down and taken up again at its checkpoints, and writes them all.
     """
     from raycipe.framework import plugins
-    from raycipe.framework.results.result import begin_attempt, conclude
+    from raycipe.framework.results.result import conclude
+    from raycipe.launchers.background import Background
 
     plugins.adopt([tuple(root) for root in base.roots])
     run = create_trial(Run(base.run_dir), name)
@@ -93,13 +97,14 @@ def run_trial(
             return before
         recipe = vary_base(base, changes)
         resume = any(run.checkpoints.iterdir())
-        _write_head(run, base, recipe, changes)
         began = time.time()
-        begin_attempt(run, max((int(row["step"]) for row in run.rows()), default=0) if resume else None)
+        files = _write_head(run, base, recipe, changes, resume)
+        to_disk = Background(lambda: [fsync(run.path / file) for file in files] and None)  # while it trains
         if runs_here(recipe.plain):
-            outcome = _train_here(recipe, run, base, resume, hooks, took_over)
+            outcome = _train_here(recipe, run, base, resume, hooks, took_over, pauses)
         else:
             outcome = _launch(recipe, run, base, resume, on_row, on_info)
+        to_disk.wait()
         return conclude(run, recipe.plain, recipe.hash, recipe.is_smoke, outcome, began)
 
 
@@ -144,13 +149,19 @@ def _locked(run: Run) -> Iterator[None]:
 
 
 def _train_here(
-    recipe: Recipe, run: Run, base: Base, resume: bool, hooks: Sequence[Any], took_over: bool
+    recipe: Recipe, run: Run, base: Base, resume: bool, hooks: Sequence[Any], took_over: bool, pauses: bool
 ) -> dict[str, Any]:
     from raycipe.launchers import train
 
     try:
         return train.run_in_process(
-            recipe.plain, str(run), resume=resume, roots=base.roots, hooks=hooks, took_over=took_over
+            recipe.plain,
+            str(run),
+            resume=resume,
+            roots=base.roots,
+            hooks=hooks,
+            took_over=took_over,
+            spacing_s=0.0 if pauses else spacing(recipe.plain),
         )
     except LeftTraining as left:
         outcome = {**train.empty_outcome(), "status": "done" if left.stopped else "interrupted"}
@@ -162,28 +173,40 @@ def _train_here(
         return {**train.empty_outcome(), "status": "failed", "error": train.describe(error, str(run))}
 
 
-def _write_head(run: Run, base: Base, recipe: Recipe, changes: Mapping[str, Any]) -> None:
-    """What a run folder says before the run. Versions and hardware are those of the sweep or study."""
+def spacing(recipe: Mapping[str, Any]) -> float:
+    """Seconds between checkpoints of a trial, at least: a short one saves at its end alone.
+
+    None is left out where the recipe says how often to save, or has measures, which may compare checkpoints.
+    """
+    written = (recipe.get("train") or {}).get("checkpoint_every") is not None
+    return 0.0 if written or recipe.get("measures") else SPACING_S
+
+
+def _write_head(run: Run, base: Base, recipe: Recipe, changes: Mapping[str, Any], resume: bool) -> list[str]:
+    """What a run folder says before the run; gives the files, which are not on the disk yet.
+
+    Versions and hardware are those of the sweep or study.
+    """
     from raycipe.framework.emit import dump
+    from raycipe.framework.results.result import with_attempt
     from raycipe.framework.runs import utc_now
     from raycipe.launchers.launch import launcher_of
 
-    run.write("recipe.yaml", recipe.text)
-    run.write("resolved.yaml", dump(recipe.plain))
-    whole = Run(base.run_dir).read("provenance.json")
-    run.write(
-        "provenance.json",
-        {
-            **whole,
-            "created": utc_now(),
-            "finished": None,
-            "launcher": launcher_of(recipe.plain),
-            "recipe_hash": recipe.hash,
-            "seed": recipe.plain["seed"],
-            "changes": dict(changes),
-            "attempts": run.read("provenance.json").get("attempts") or [],
-        },
-    )
+    step = max((int(row["step"]) for row in run.rows()), default=0) if resume else None
+    facts = {
+        **Run(base.run_dir).read("provenance.json"),
+        "created": utc_now(),
+        "finished": None,
+        "launcher": launcher_of(recipe.plain),
+        "recipe_hash": recipe.hash,
+        "seed": recipe.plain["seed"],
+        "changes": dict(changes),
+        "attempts": with_attempt(run.read("provenance.json"), step),
+    }
+    content = {"recipe.yaml": recipe.text, "resolved.yaml": dump(recipe.plain), "provenance.json": facts}
+    for file, text in content.items():
+        run.write(file, text, sync=False)
+    return list(content)
 
 
 def _launch(

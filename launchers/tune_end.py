@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 BEST = "best.yaml"
 TABLE = "trials.csv"
+PARQUET = "trials.parquet"
 PAGE = "sweep.html"
 
 
@@ -68,7 +69,7 @@ def _root(recipe: Recipe) -> str | None:
 
 
 def write_table(run: Run, found: list[Trial], metrics: list[str]) -> None:
-    """`trials.csv`: a row a trial, its values, how it ended, its final metrics."""
+    """`trials.csv` and `trials.parquet`: a row a trial, its values, how it ended, its final metrics."""
     import pandas as pd
 
     rows = [
@@ -86,7 +87,12 @@ def write_table(run: Run, found: list[Trial], metrics: list[str]) -> None:
         }
         for trial in found
     ]
-    run.write(TABLE, pd.DataFrame(rows).to_csv(index=False))
+    table = pd.DataFrame(rows)
+    run.write(TABLE, table.to_csv(index=False))
+    for name in table.columns[table.dtypes == object]:  # a column of parquet has one type
+        if any(not isinstance(value, str) for value in table[name].dropna()):
+            table[name] = [None if pd.isna(value) else str(value) for value in table[name]]
+    run.write(PARQUET, table.to_parquet(index=False))
 
 
 def _error(found: list[Trial]) -> dict[str, Any] | None:

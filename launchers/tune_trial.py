@@ -165,6 +165,7 @@ class Body:
                 on_row=self._row,
                 hooks=[self._hook],
                 took_over=self.scheduler["type"] == "pbt",
+                pauses=self.scheduler["type"] in PAUSING,
             )
             if result["status"] != "failed":
                 break

@@ -15,14 +15,18 @@ EXIT_INTERRUPTED = 130
 
 
 def begin_attempt(run: Run, resumed_from: int | None) -> None:
-    """Note in provenance.json that an attempt starts; one that never ended was killed."""
+    """Note in provenance.json that an attempt starts."""
     provenance = run.read("provenance.json")
-    attempts = provenance.setdefault("attempts", [])
+    run.write("provenance.json", {**provenance, "attempts": with_attempt(provenance, resumed_from)})
+
+
+def with_attempt(provenance: Mapping[str, Any], resumed_from: int | None) -> list[dict[str, Any]]:
+    """The attempts of a run with one that starts now; an earlier one that never ended was killed."""
+    attempts = [dict(attempt) for attempt in provenance.get("attempts") or []]
     for attempt in attempts:
         if attempt["ended"] is None:
             attempt |= {"ended": attempt["started"], "how": "killed"}
-    attempts.append({"started": utc_now(), "ended": None, "how": "running", "resumed_from": resumed_from})
-    run.write("provenance.json", provenance)
+    return [*attempts, {"started": utc_now(), "ended": None, "how": "running", "resumed_from": resumed_from}]
 
 
 def conclude(

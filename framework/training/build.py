@@ -16,6 +16,7 @@ from raycipe.framework.errors import RunError
 from raycipe.framework.registry import build
 from raycipe.framework.streams import key
 from raycipe.framework.training.failures import enough_memory
+from raycipe.framework.training.kept import keep, recall
 from raycipe.framework.training.loading import pick
 from raycipe.framework.training.plan import TrainPlan
 from raycipe.framework.training.saved import Checkpoint
@@ -37,8 +38,7 @@ class Parts:
 def build_parts(plan: TrainPlan, device: torch.device, seed: int) -> Parts:
     """Raises RunError for data that does not fit, what constructors raise for wrong arguments."""
     recipe = plan.recipe
-    data: Data = build(recipe["data"], "data", "data")
-    splits = data.load(seed)
+    data, splits = _load(plan, seed)
     for name, split in splits.items():
         if len(split) == 0:
             raise RunError("data", f"the `{name}` split is empty", "check the data's arguments", "data")
@@ -61,6 +61,18 @@ def build_parts(plan: TrainPlan, device: torch.device, seed: int) -> Parts:
 
     with enough_memory(section, data.facts):
         return Parts(data, splits, initial_model(), task, section, initial_model)
+
+
+def _load(plan: TrainPlan, seed: int) -> tuple[Data, dict[str, Split]]:
+    section = plan.recipe["data"]
+    found = recall(section, seed) if plan.keeps_data else None
+    if found is not None:
+        return found
+    data: Data = build(section, "data", "data")
+    splits = data.load(seed)
+    if plan.keeps_data:
+        keep(section, seed, data, splits)
+    return data, splits
 
 
 def build_optimizer(recipe: Mapping[str, Any], model: nn.Module, facts: Mapping[str, Any]) -> Optimizer:

@@ -51,10 +51,18 @@ def run_due(session: Session) -> None:
     wants_checkpoint = log(session) if "log" in due else False
     if "evaluate" in due:
         wants_checkpoint |= assess(session)
+    if "checkpoint" in due and _is_too_soon(session):
+        due.remove("checkpoint")
     if "checkpoint" in due or wants_checkpoint or session.stopped is not None:
         checkpoint(session)
     else:
         session.store.poll(wait=False)
+
+
+def _is_too_soon(session: Session) -> bool:
+    """Whether the last checkpoint is younger than the plan's spacing; that of the last step is always written."""
+    is_last = session.step >= session.length.total_steps
+    return not is_last and time.monotonic() - session.saved_at < session.plan.spacing_s
 
 
 def check_finite(session: Session) -> None:

@@ -18,6 +18,8 @@ class TrainPlan:
     resume: bool = False
     start_dir: str | None = None  # the run folder that `start` names, found by the driver
     took_over: bool = False  # the newest checkpoint comes from a run with other values, which are not taken over
+    spacing_s: float = 0.0  # a cadence's checkpoint is left out that comes sooner than this after the one before
+    keeps_data: bool = False  # in this process, for the next training
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ data: digits
 model: {type: mlp, hidden: [32]}
 task: classification
 optimizer: {type: sgd, lr: 0.1, momentum: 0.9}
-train: {epochs: 40, batch_size: 32}
+train: {epochs: 40, batch_size: 32, checkpoint_every: 1}
 resources: {num_workers: 0}
 sweep:
   space: {optimizer.lr: {loguniform: [1e-3, 1e-1]}, seed: {randint: [0, 1000]}}

@@ -91,7 +91,7 @@ def test_a_sweep_leaves_trials_a_table_a_page_and_a_recipe_that_repeats_the_best
 
 
 def test_a_resumed_sweep_runs_only_what_has_not_ended_with_the_values_of_an_unbroken_one(sweep: Sweep) -> None:
-    _, run = sweep("sweep.concurrent=1", "sweep.trials=3")
+    _, run = sweep("sweep.concurrent=1", "sweep.trials=3", "train.checkpoint_every=1")
     before = results(run)
     shutil.rmtree(run.path / "trials" / "0003")  # as if the driver had been killed before it began
     lost = run.path / "trials" / "0002"
@@ -160,7 +160,9 @@ class Deadly(Schedule):
         },
         add=False,
     )
-    code, run = sweep("sweep.trials=1", "optimizer.schedule=deadly", "--components", str(folder))
+    code, run = sweep(
+        "sweep.trials=1", "optimizer.schedule=deadly", "train.checkpoint_every=1", "--components", str(folder)
+    )
     assert code == 0 and mark.exists()
     attempts = Run(run.path / "trials" / "0001").read("provenance.json")["attempts"]
     assert [attempt["how"] for attempt in attempts] == ["killed", "done"]

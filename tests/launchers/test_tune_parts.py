@@ -13,8 +13,8 @@ from safetensors.torch import load_file
 from raycipe.framework.check import check
 from raycipe.framework.errors import NotStarted
 from raycipe.framework.recipe import load
-from raycipe.framework.runs import Run, create_trial
-from raycipe.launchers import tune_schedulers
+from raycipe.framework.runs import Run, checkpoint_steps, create_trial
+from raycipe.launchers import trial, tune_schedulers
 from raycipe.launchers.launch import write_recipe
 from raycipe.launchers.trial import Base, LeftTraining, run_trial
 from raycipe.launchers.tune_schedulers import SCORE, TIME, WORST, explored, replay, score
@@ -157,7 +157,7 @@ def test_a_new_scheduler_knows_the_trials_of_an_earlier_attempt(name: str) -> No
 
 
 def test_a_trial_that_takes_over_goes_on_from_the_better_weights_with_its_own_rate(base: Base) -> None:
-    run_trial(base, "0001", {"optimizer.lr": 0.3})
+    run_trial(base, "0001", {"optimizer.lr": 0.3}, pauses=True)
     donor, mine = (create_trial(Run(base.run_dir), name) for name in ("0001", "0002"))
     step = max(donor.checkpoints.glob("step-*"), key=lambda path: path.name)
     half = min(donor.checkpoints.glob("step-*"), key=lambda path: path.name)
@@ -191,11 +191,49 @@ def test_a_hook_ends_a_trial_for_good_or_puts_it_down(base: Base, stopped: str |
             raise LeftTraining(stopped)
 
     whole = run_trial(base, "0001", {"optimizer.lr": 0.3})
-    first = run_trial(base, "0002", {"optimizer.lr": 0.3}, hooks=[leave])
+    first = run_trial(base, "0002", {"optimizer.lr": 0.3}, hooks=[leave], pauses=True)
     assert (first["status"], first["stopped"]) == (status, stopped) and "test/loss" not in first["final"]
     second = run_trial(base, "0002", {"optimizer.lr": 0.3})
     assert second["final"] == (first["final"] if stopped else whole["final"])
     assert not list(Path(base.run_dir).glob("trials/0002/progress.json"))
+
+
+def saved_at(base: Base, name: str) -> list[int]:
+    return checkpoint_steps(create_trial(Run(base.run_dir), name))
+
+
+def test_a_short_trial_saves_at_its_end_alone_unless_it_is_told_when(base: Base) -> None:
+    rare = run_trial(base, "0001", {"optimizer.lr": 0.3})
+    often = run_trial(base, "0002", {"optimizer.lr": 0.3, "train.checkpoint_every": 1})
+    assert saved_at(base, "0001") == [8] and saved_at(base, "0002") == [4, 8]
+    assert rare["final"] == often["final"]
+    assert trial.spacing({"measures": [{"type": "path_norm"}]}) == 0.0  # it may look at each of them
+
+
+def test_a_long_trial_saves_between_as_well(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "SPACING_S", 1e-9)
+    run_trial(base, "0001", {"optimizer.lr": 0.3})
+    assert saved_at(base, "0001") == [4, 8]
+
+
+def test_a_trial_without_a_checkpoint_starts_again_and_one_that_is_stopped_leaves_one(base: Base) -> None:
+    def fail(session: Any, event: str) -> None:
+        if event == "evaluate":
+            raise RuntimeError("now")
+
+    def stop(session: Any, event: str) -> None:
+        if event == "evaluate":
+            session.stopped = "user"
+
+    whole = run_trial(base, "0001", {"optimizer.lr": 0.3})
+    assert run_trial(base, "0002", {"optimizer.lr": 0.3}, hooks=[fail])["status"] == "failed"
+    assert saved_at(base, "0002") == []
+    again = run_trial(base, "0002", {"optimizer.lr": 0.3})
+    rows = list(create_trial(Run(base.run_dir), "0002").rows())
+    assert again["final"] == whole["final"] and [row["step"] for row in rows].count(4) == 1
+    assert run_trial(base, "0003", {"optimizer.lr": 0.3}, hooks=[stop])["status"] == "interrupted"
+    assert saved_at(base, "0003") == [4]
+    assert run_trial(base, "0003", {"optimizer.lr": 0.3})["final"] == whole["final"]
 
 
 # ------------------------------------------------------------------------------------------------ slots
