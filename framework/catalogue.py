@@ -15,7 +15,6 @@ from typing import Any
 from raycipe.framework import plugins
 from raycipe.framework.errors import Problem, RecipeError, shown
 from raycipe.framework.tree import Place
-from raycipe.framework.words import nearest
 
 Json = dict[str, Any]
 FOLDER = os.path.dirname(os.path.realpath(__file__))
@@ -139,6 +138,8 @@ def is_type(word: str) -> bool:
 
 def _strays(folder: str, kinds: list[str]) -> list[tuple[str, str]]:
     """What lies in a `--components` folder as a component does, but is no component."""
+    from difflib import get_close_matches  # costs 6 ms, so only own components import it
+
     found = []
     above = os.path.dirname(folder)
     for name in sorted(os.listdir(folder)):
@@ -149,8 +150,8 @@ def _strays(folder: str, kinds: list[str]) -> list[tuple[str, str]]:
         inside = [os.path.join(path, file) for file in sorted(os.listdir(path))] if os.path.isdir(path) else [path]
         for file in inside:
             if file.endswith(".py") and os.path.isfile(file) and b"\n@register" in _content(file):
-                near = nearest(name, kinds) if os.path.isdir(path) else None
-                meant = f": did you mean `{near}`?" if near else ""
+                near = get_close_matches(name, kinds, n=1, cutoff=0.75) if os.path.isdir(path) else []
+                meant = f": did you mean `{near[0]}`?" if near else ""
                 found.append(_stray(file, above, f"it lies in no folder named as a kind{meant}"))
     return found
 
