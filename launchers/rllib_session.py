@@ -12,6 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import torch
 from ray.exceptions import RayActorError
 
 from raycipe.framework import plugins
@@ -22,6 +23,7 @@ from raycipe.framework.errors import RunError
 from raycipe.framework.registry import build
 from raycipe.framework.training.due import TIMED_CHECKPOINT_S
 from raycipe.framework.training.plan import Summary
+from raycipe.framework.training.precision import machine, threads_of
 from raycipe.framework.training.rows import Rows
 from raycipe.framework.training.signals import Watch
 from raycipe.framework.training.state import capture_rng, restore_rng, seed_all
@@ -80,7 +82,8 @@ class Session:
         self.watch: Any = None
 
     def train(self) -> Summary:
-        with Watch(self.run_dir, self.news) as watch:
+        threads = threads_of(self.recipe)  # RLlib gives its actors as many; networks this small lose by more
+        with machine(threads, False, torch.device("cpu")), Watch(self.run_dir, self.news) as watch:
             self.watch = watch
             try:
                 self.build()

@@ -166,11 +166,24 @@ def test_ctrl_c_saves_and_a_resume_goes_on_with_counters_optimizer_and_replay(ra
     assert [row["attempt"] for row in rows(run_dir)] == [0] * before + [1] * (len(steps) - before)
 
 
-def test_the_goal_ends_training(ray_session: Any, run_dir: Path) -> None:
+def test_the_goal_ends_training_in_as_many_threads_as_a_worker_has_cpus(
+    ray_session: Any, run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from raycipe.launchers import rllib_session
+
+    threads: list[int] = []
+    evaluate = rllib_session.evaluate
+    monkeypatch.setattr(
+        rllib_session, "evaluate", lambda *given: threads.append(torch.get_num_threads()) or evaluate(*given)
+    )
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
     goal = {"metric": "rl/episode_return", "at_least": 5}
     result = launch(recipe(train={"env_steps": 10**6, "until": goal, "eval_episodes": 2}, measures=[]), run_dir)
     assert result["status"] == "done" and result["stopped"] == "until" and result["steps"] < 3000
     assert result["best"]["rl/episode_return"]["value"] >= 5
+    assert (threads, torch.get_num_threads()) == ([1], 3)
+    torch.set_num_threads(before)
 
 
 def test_an_environment_that_raises_tells_seed_step_and_frame(ray_session: Any, run_dir: Path, lab: Any) -> None:
@@ -193,7 +206,7 @@ def test_a_policy_that_becomes_nan_is_told(ray_session: Any, run_dir: Path, lab:
     assert result["checkpoints"] == []
 
 
-@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # the thread ends by it
 def test_an_error_in_appos_thread_ends_the_run_instead_of_stopping_it_for_ever(ray_session: Any, run_dir: Path) -> None:
     agent = {"type": "appo", "lr": 1e38, "train_batch_size": 256}
     result = launch(recipe(agent=agent, measures=[]), run_dir)
