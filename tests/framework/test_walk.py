@@ -301,8 +301,8 @@ def test_each_mistake_has_its_code(text: str, code: str, things: dict[str, Any])
         ("level: 1", "did you mean `schedule.inner.level`?"),
         ("inner: {type: flat, zzz: 1}", "known: level"),
         ("inner: flt", "did you mean `flat`?"),
-        ("inner: zzz", "known: constant, cosine, flat, inverse_sqrt, linear, step, thing"),
-        ("inner: sgd", "known: constant, cosine, flat, inverse_sqrt, linear, step, thing"),
+        ("inner: zzz", "known: constant, cosine, flat, inverse_sqrt, linear, step, theory, thing"),
+        ("inner: sgd", "known: constant, cosine, flat, inverse_sqrt, linear, step, theory, thing"),
         ("inner: torch.optim.SGD", "a type is one registered word, never an import path"),
         ("inner: ../flat", "a type is one registered word, never an import path"),
         ("rate: 2", "rate: 0 < rate <= 1; default 0.5"),
@@ -332,8 +332,8 @@ def test_a_type_of_another_kind_is_recognised(things: dict[str, Any]) -> None:
 
 def test_a_kind_without_components_says_so(things: dict[str, Any]) -> None:
     walk = Walk(things)
-    walk.component("envs", as_node({"type": "x"}), "env", ("env", {}))
-    words = ["r.yaml:1:1: env.type: no envs/x", "no envs are installed", "own components: --components DIR"]
+    walk.component("votes", as_node({"type": "x"}), "vote", ("vote", {}))
+    words = ["r.yaml:1:1: vote.type: no votes/x", "no votes are installed", "own components: --components DIR"]
     assert str(walk.problems[0]) == "\n    ".join(words)
 
 
