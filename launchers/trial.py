@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from raycipe.framework.recipe import Recipe
 
 Say = Callable[[str], None]
-SPACING_S = 30.0  # a trial that is killed loses no more
+SPACING_S = 30.0  # a trial that is killed loses no more, but for the epoch that it is in
 LOCK_WAIT_S = 60.0  # for a process of an earlier attempt that is about to end
 IN_PROCESS = (0, 1)  # workers
 
@@ -99,12 +99,17 @@ def run_trial(
         resume = any(run.checkpoints.iterdir())
         began = time.time()
         files = _write_head(run, base, recipe, changes, resume)
-        to_disk = Background(lambda: [fsync(run.path / file) for file in files] and None)  # while it trains
+
+        def to_disk() -> None:
+            for file in files:
+                fsync(run.path / file)
+
+        syncing = Background(to_disk)  # while it trains
         if runs_here(recipe.plain):
             outcome = _train_here(recipe, run, base, resume, hooks, took_over, pauses)
         else:
             outcome = _launch(recipe, run, base, resume, on_row, on_info)
-        to_disk.wait()
+        syncing.wait()
         return conclude(run, recipe.plain, recipe.hash, recipe.is_smoke, outcome, began)
 
 

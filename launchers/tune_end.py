@@ -89,7 +89,7 @@ def write_table(run: Run, found: list[Trial], metrics: list[str]) -> None:
     ]
     table = pd.DataFrame(rows)
     run.write(TABLE, table.to_csv(index=False))
-    for name in table.columns[table.dtypes == object]:  # a column of parquet has one type
+    for name in table.columns[table.dtypes == "object"]:  # a column of parquet has one type
         if any(not isinstance(value, str) for value in table[name].dropna()):
             table[name] = [None if pd.isna(value) else str(value) for value in table[name]]
     run.write(PARQUET, table.to_parquet(index=False))
