@@ -29,6 +29,7 @@ ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
 FORMAT = 1
 LOCK_TRIES = 10
 
+
 def utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
@@ -112,7 +113,9 @@ class Run:
         status = self.read("result.json").get("status")
         if not status and (self.path / "result.json").exists():
             raise RunError("storage", f"{self.path / 'result.json'}: damaged (it has no status)")
-        return str(status) if status else "killed"
+        attempts = self.read("provenance.json").get("attempts") or []
+        begun = bool(attempts) and attempts[-1].get("ended") is None  # the result is of an attempt before
+        return str(status) if status and not begun else "killed"
 
     def is_locked(self) -> bool:
         """Whether a launch holds the folder. A look that changes nothing, on a read-only file system too."""
@@ -250,12 +253,15 @@ def checkpoint_steps(folder: str | Path) -> list[int]:
     return sorted(int(match[1]) for match in matches if match)
 
 
-def find(text: str, storage: str | Path = "runs") -> Run:
-    """The run that a user means: a folder, `NAME` (its newest run), an id, or the end of an id (`k3f9`)."""
+def find(text: str, storage: str | Path = "runs", other_than: Run | None = None) -> Run:
+    """The run that a user means: a folder, `NAME` (its newest run), an id, or the end of an id (`k3f9`).
+
+    `other_than` is a run that is never meant: the one that asks.
+    """
     path = Path(text)
     if (path / "provenance.json").exists() or (path.is_dir() and RUN_ID.fullmatch(path.resolve().name)):
         return begun(Run(path.resolve()))
-    runs = find_all(storage)
+    runs = [run for run in find_all(storage) if other_than is None or run.path != other_than.path]
     for matches in (
         [run for run in runs if run.id == text or f"{run.name}/{run.id}" == text],
         newest([run for run in runs if run.name == text]),

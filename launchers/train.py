@@ -81,8 +81,8 @@ def run_in_process(
     """The same for one worker in the calling process and thread, for whoever runs many: `hooks` see it train.
 
     What they raise, if it is no error, passes through. `took_over` says that the checkpoint comes from a run with other
-    values: the optimizer keeps its own. Checkpoints of a cadence lie `spacing_s` apart or more. Small data stay in memory
-    for the next training.
+    values: the optimizer keeps its own. Checkpoints of a cadence lie `spacing_s` apart or more. Small data stay in
+    memory for the next training.
     """
     from raycipe.framework.comm import LocalComm
     from raycipe.launchers.local import device_of
@@ -176,7 +176,7 @@ def find_start_dir(recipe: Mapping[str, Any], run_dir: str) -> str | None:
     name = start["run"] if isinstance(start, Mapping) else start
     try:
         whole = Run(run_dir).parent or Run(run_dir)
-        return str(find(name, whole.path.parent.parent).path)
+        return str(find(name, whole.path.parent.parent, other_than=whole).path)
     except RunError as error:
         raise NotStarted("run", error.message, error.hint, "start") from error
 

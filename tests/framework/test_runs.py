@@ -140,6 +140,28 @@ def test_a_damaged_result_is_named(tmp_path: Path) -> None:
         run.read("result.json")
 
 
+def test_the_run_that_asks_is_never_the_one_that_its_own_name_means(tmp_path: Path) -> None:
+    first, second = create(tmp_path, "a"), create(tmp_path, "a")
+    for run in (first, second):
+        run.write("provenance.json", {"format": 1})
+    assert {find("a", tmp_path).path, find("a", tmp_path, other_than=find("a", tmp_path)).path} == {
+        first.path,
+        second.path,
+    }
+    with pytest.raises(RunError, match="no such run"):
+        find(first.id, tmp_path, other_than=first)
+
+
+def test_a_finished_run_that_is_killed_while_it_trains_on_is_called_killed(tmp_path: Path) -> None:
+    run = create(tmp_path, "a")
+    attempt = {"started": "2026-01-01T00:00:00+00:00", "ended": "2026-01-01T00:01:00+00:00", "how": "done"}
+    run.write("provenance.json", {"format": 1, "attempts": [attempt]})
+    run.write("result.json", {"format": 1, "status": "done"})
+    assert run.status() == "done"
+    run.write("provenance.json", {"format": 1, "attempts": [attempt, {**attempt, "ended": None, "how": "running"}]})
+    assert run.status() == "killed"
+
+
 @pytest.mark.parametrize("content", ["", '{"format": 1, "sta', "{}", "null", '{"status": null}'])
 def test_a_run_with_a_damaged_result_is_not_called_killed(
     content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

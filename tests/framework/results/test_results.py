@@ -56,7 +56,7 @@ def test_the_report_is_one_file_with_verdicts_curves_and_artifacts(tmp_path: Pat
     loader = Loader()
     loader.feed(page)
     assert all(address.startswith("data:") for address in loader.fetched) and loader.fetched
-    for part in ("test/accuracy", "&gt;= 0.8", ">met<", "no val split", "A picture", "A &lt;toy&gt;.", "lr: 0.1"):
+    for part in ("test/<wbr>accuracy", "&gt;= 0.8", ">met<", "no val split", "A picture", "A &lt;toy&gt;.", "lr: 0.1"):
         assert part in page, part
     assert page.count("<svg") == 1  # one panel holds train/loss and val/loss
 
