@@ -149,9 +149,9 @@ def coordinates(trials: Sequence[Trial], paths: Sequence[str], metric: str, mode
     columns[metric] = [trial.values[metric] for trial in shown]
     axes = {title: Axis(values) for title, values in columns.items()}
     width = WIDTH * (len(axes) - 1) + 2 * SIDE + 90
-    lines = [
-        f'<svg viewBox="0 0 {width} {HEIGHT + TOP + 16}" style="min-width:{min(width, 130 * len(axes))}px" role="img">'
-    ]
+    least, most = min(width, 130 * len(axes)), 3 * width // 2  # two axes need not fill the page
+    style = f"min-width:{least}px;max-width:{most}px"
+    lines = [f'<svg viewBox="0 0 {width} {HEIGHT + TOP + 16}" style="{style}" role="img">']
     for place in reversed(range(len(shown))):  # the best is drawn last, on top
         color, look = line_look(place, len(shown))
         points = [(SIDE + WIDTH * x, axes[title].place(columns[title][place])) for x, title in enumerate(axes)]

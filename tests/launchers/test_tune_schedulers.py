@@ -64,7 +64,7 @@ def test_the_median_rule_stops_a_trial_that_is_worse_than_the_others(sweep: Swee
 
 @pytest.mark.slow
 def test_hyperband_lets_the_best_of_a_bracket_go_on(sweep: Sweep) -> None:
-    # of three evaluations: the first bracket holds two trials that run to their end, the second three, of which one does
+    # of three evaluations: the first bracket holds two trials that run to their end, the second three: one of them does
     rates = "[0.1, 0.2, 1e-6, 0.3, 1e-5]"
     code, run = sweep("sweep.scheduler=hyperband", space=f"{{optimizer.lr: {{grid: {rates}}}}}")
     assert code == 0
