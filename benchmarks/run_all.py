@@ -31,23 +31,41 @@ Two workers, DDP as Ray's manual writes it against our loop, median wall time of
 `launch recipes/quickstart.yaml`, which checks the recipe, loads the data and makes the run folder, against a Ray Train
 script by hand with Ray's defaults; two workers each. Bounds: no later than by hand; without workers under 4 s.
 """,
+    ("sweep",): """\
+## Trials of a sweep
+
+Five epochs of a small network on the digits, a trial each: the same training by hand in a Tune function whose actors
+Tune reuses, and in Optuna's own loop. By hand nothing is kept; ours leaves a run folder with checkpoints. Two trials at
+a time (Optuna: one). From the first trial's start to the last one's end. Bound: 0.95 of by hand.
+""",
     ("rl",): """\
 ## Environment steps of reinforcement learning
 
-PPO on HalfCheetah-v5: `launch` against RLlib by hand and against PPO in one file, with the same settings and networks; one
-process, one thread, blocks of one iteration (2,048 steps) that alternate. Bound: 0.98 of RLlib by hand.
+PPO on HalfCheetah-v5: `launch` against RLlib by hand and against PPO in one file, with the same settings and networks;
+one process, one thread, blocks of one iteration (2,048 steps) that alternate. Bound: 0.98 of RLlib by hand.
 """,
     ("wire",): """\
 ## One exchange of a gradient
 
 4.2 million weights between two processes over gloo on loopback, beside torch's DDP with its communication hooks.
-Bytes are the kernel's count on each process's connections. DDP's rows hold a backward pass of one example and an SGD step,
-too. Bounds: topk 1 % 1/105 of DDP's bytes, signnorm 1/30, powersgd within 5 % of the hook's.
+Bytes are the kernel's count on each process's connections. DDP's rows hold a backward pass of one example and an SGD
+step, too. Bounds: topk 1 % 1/105 of DDP's bytes, signnorm 1/30, powersgd within 5 % of the hook's.
 """,
     ("compressors",): """\
 ## Compressors against the obvious ways to write them
 
 One thread, least CPU time of runs that alternate; `bound` is on the ratio.
+""",
+    ("minimax",): """\
+## Minimax optimizers
+
+One process, one thread, CPU time, least of alternating blocks.
+""",
+    ("fanout",): """\
+## Many small runs, and cross-validation
+
+Twelve runs of a `repeat` study against a loop of Ray tasks that trains the same and keeps nothing; ours leaves a run
+folder with checkpoints each. Ten folds of an estimator against scikit-learn's `cross_val_score` with joblib.
 """,
     ("startup",): "",
 }
