@@ -155,9 +155,11 @@ def main() -> None:
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
+    import mujoco
     import ray
     import torch
 
+    mujoco.set_mju_user_warning(lambda message: None)  # else it writes them to a file in the current folder
     torch.set_num_threads(1)
     ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     with tempfile.TemporaryDirectory() as scratch:
