@@ -119,7 +119,11 @@ def test_a_constructors_complaint_is_located_and_leaves_nothing(
     [
         ("train.batch_size=4000", "train.batch_size", "has only 1258"),
         ("train.precision=fp16", "train.precision", "fp16 is for GPUs"),
-        ("resources={num_workers: 1, cpus_per_worker: 999}", "resources", "1 worker with 999 CPUs each ask for 999"),
+        (
+            "resources={num_workers: 1, cpus_per_worker: 999}",
+            "resources.cpus_per_worker",
+            "1 worker with 999 CPUs each ask for 999",
+        ),
         ("resources.gpus_per_worker=64", "resources.gpus_per_worker", "torch sees none here"),
         ("start=nothing", "start", "nothing: no such run"),
         ("train.evaluate_weights=ema", "train.evaluate_weights", "needs `train.ema`"),

@@ -268,7 +268,7 @@ def test_a_killed_study_resumes_with_what_is_left(launch: Any, tmp_path: Path) -
 
 
 def test_ctrl_c_saves_and_a_resume_ends_the_study(launch: Any, tmp_path: Path) -> None:
-    text = TRAINED.replace("epochs: 1", "epochs: 300") + HERE
+    text = TRAINED.replace("epochs: 1", "epochs: 300, checkpoint_every: 1") + HERE
     (tmp_path / "stopped.yaml").write_text(
         f"recipe: 1\nname: stopped\n{text}study: {{type: repeat, metric: test/accuracy, seeds: 2}}\n"
     )
