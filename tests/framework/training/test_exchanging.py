@@ -153,9 +153,10 @@ def acknowledged() -> int:
         try:
             if not stat.S_ISSOCK(entry.stat().st_mode):
                 continue
-        except FileNotFoundError:  # the listing's own descriptor
+            copy = os.dup(int(entry.name))
+        except OSError:  # the listing's own descriptor, or a connection of another thread that was closed meanwhile
             continue
-        with socket.socket(fileno=os.dup(int(entry.name))) as connection:
+        with socket.socket(fileno=copy) as connection:
             if connection.family not in (socket.AF_INET, socket.AF_INET6):
                 continue
             info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
