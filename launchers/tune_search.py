@@ -223,4 +223,5 @@ class Proposer(Searcher):  # type: ignore[misc]
             json.dump({}, file)
 
     def restore(self, checkpoint_path: str) -> None:
+        # Tune's contract wants the method; nothing restores Tune's own state here.
         raise NotImplementedError("a sweep is resumed from its trials' run folders")

@@ -100,13 +100,19 @@ class Compressor(Component, ABC):
         raise ValueError(f"match: compressors/{self.type_name} has no closed-form contraction factor to set")
 
     def summand(self, tensor: Tensor, plan: Plan, draw: Draw, state: State, part: int) -> Tensor:
-        """What this worker adds to the sum of pass `part` (a floating tensor, free to be changed by the caller)."""
+        """What this worker adds to the sum of pass `part` (a floating tensor, free to be changed by the caller).
+
+        Only asked where `reducible` says that it can be summed.
+        """
         raise NotImplementedError(f"compressors/{self.type_name} can't be summed on the way")
 
     def absorb_(
         self, mean: Tensor, tensor: Tensor, plan: Plan, draw: Draw, state: State, out: Tensor, part: int
     ) -> None:
-        """Take the mean of all summands of pass `part`; the last pass adds it to `out` and leaves the residual."""
+        """Take the mean of all summands of pass `part`; the last pass adds it to `out` and leaves the residual.
+
+        Only asked where `reducible` says that it can be summed.
+        """
         raise NotImplementedError(f"compressors/{self.type_name} can't be summed on the way")
 
     def compress_(self, tensor: Tensor, plan: Plan, draw: Draw, state: State | None = None) -> Tensor:

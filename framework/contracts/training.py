@@ -44,8 +44,11 @@ class Data(Component, ABC):
         return []
 
     def features_of(self, table: Any) -> Tensor:
-        """`x` of further rows, a pyarrow table with `table_columns`, made as those of the splits: for predictions."""
-        raise NotImplementedError
+        """`x` of further rows, a pyarrow table with `table_columns`, made as those of the splits: for predictions.
+
+        Only asked where `table_columns` names some.
+        """
+        raise NotImplementedError(f"data/{self.type_name} names table_columns, so it must have features_of")
 
 
 # ---------------------------------------------------------------------------------------------- models and tasks
