@@ -17,7 +17,7 @@ from typing import Any
 
 from raycipe.framework.contracts import Measure, Measured, Skipped, Trained
 from raycipe.framework.files import finite, write_atomic
-from raycipe.framework.registry import build
+from raycipe.framework.registry import build, get
 
 
 @dataclass
@@ -32,13 +32,13 @@ class Findings:
 def run_measures(
     trained: Trained,
     recipe: Mapping[str, Any],
-    run_dir: str | Path,
+    run_dir: str | Path | None,
     log: Callable[[str], None] = lambda text: None,
     folder: str = "",
 ) -> Findings:
     """Every measure of the recipe, in its order. `log` gets the traceback of one that fails.
 
-    `folder` is where under `artifacts/` the files go.
+    `folder` is where under `artifacts/` the files go; without `run_dir` there are none.
     """
     findings = Findings()
     used: dict[str, int] = {}
@@ -50,7 +50,8 @@ def run_measures(
             measure: Measure = build(section, "measures", "measures", facts=trained.facts)
             require(measure.needs, trained)
             measured = measure.measure(trained)
-            findings.artifacts += write(measured, name, Path(run_dir), folder)
+            if run_dir is not None:
+                findings.artifacts += write(measured, name, Path(run_dir), folder)
             findings.values.update({f"measure/{name}/{key}": float(value) for key, value in measured.values.items()})
         except Skipped as reason:
             findings.skipped.append({"component": f"measures/{type_}", "why": str(reason)})
@@ -60,6 +61,16 @@ def run_measures(
             log(f"measures/{type_} failed:\n{traceback.format_exc()}")
             findings.skipped.append({"component": f"measures/{type_}", "why": f"{type(error).__name__}: {error}"})
     return findings
+
+
+def in_training(sections: Sequence[Any]) -> list[Any]:
+    """The measures that are taken in the middle of training, too."""
+
+    def is_taken(section: Any) -> bool:
+        cls: Any = get("measures", section if isinstance(section, str) else section["type"])
+        return bool(cls.in_training)
+
+    return [section for section in sections if is_taken(section)]
 
 
 def require(needs: Sequence[str], trained: Trained) -> None:

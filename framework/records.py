@@ -88,6 +88,7 @@ class Train(TypedDict, total=False):
         eval_batch_size: examples per evaluation batch (null: as large as a training micro-batch)
         eval_every: evaluate after this many epochs (steps, if the length is given in steps; null: each epoch)
         checkpoint_every: save after this many epochs (steps, if the length is given in steps; null: each epoch)
+        measure_every: take the measures after this many epochs (steps, likewise), too (null: at the end alone)
         keep: newest checkpoints that are kept
         keep_best: also keep the best checkpoints
         early_stop: end training when a metric no longer improves
@@ -116,6 +117,7 @@ class Train(TypedDict, total=False):
     eval_batch_size: Annotated[Count | None, Default(None)]
     eval_every: Annotated[Count | None, Default(None)]
     checkpoint_every: Annotated[Count | None, Default(None)]
+    measure_every: Annotated[Count | None, Default(None)]
     keep: Annotated[Count, Default(2)]
     keep_best: Annotated[KeepBest | None, Default(None)]
     early_stop: Annotated[EarlyStop | None, Default(None)]

@@ -13,7 +13,17 @@ from raycipe.framework.runs import Run, begun, checkpoint_steps, find, find_all,
 from raycipe.launchers.launch import Attempt, checked, launcher_of
 
 FREE = ("about", "paper", "track", "expect", "profiles", "sweep", "resources", "extends")
-FREE_TRAIN = ("epochs", "steps", "minutes", "eval_every", "checkpoint_every", "keep", "log_every", "early_stop")
+FREE_TRAIN = (
+    "epochs",
+    "steps",
+    "minutes",
+    "eval_every",
+    "checkpoint_every",
+    "measure_every",
+    "keep",
+    "log_every",
+    "early_stop",
+)
 
 
 def resume(args: argparse.Namespace) -> int:

@@ -50,6 +50,8 @@ class Trained:
     checkpoints: Sequence[tuple[int, Callable[[], nn.Module]]] = ()  # (step, loads the model), oldest first
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     seed: int = 0
+    step: int | None = None  # of the weights
+    rows: Sequence[Mapping[str, Any]] = ()  # of metrics.jsonl up to this step, in their order
     cache: dict[Any, Any] = field(default_factory=dict)  # shared by the measures of one run
     fan_out: Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]] = map
 
@@ -72,10 +74,13 @@ class Measure(Component, ABC):
     """A trained model or a run, plus data → numbers, curves, a picture.
 
     `needs` names the fields of `Trained` that must be there; otherwise the measure is skipped with the reason.
-    Values are reported as `measure/<type>/<name>`; `reports` lists the names (empty leaves them open).
+    Values are reported as `measure/<type>/<name>`; `reports` lists the names (empty leaves them open). One that is too
+    costly to be taken in the middle of training as well (`train.measure_every`), or says nothing there, has
+    `in_training` False.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("model",)
+    in_training: ClassVar[bool] = True
     reports: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod

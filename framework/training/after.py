@@ -1,4 +1,4 @@
-"""The end of a complete run: its measures, on rank 0."""
+"""The measures of a run, on rank 0: at its end, and between its steps where the recipe says so."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 from raycipe.framework.contracts import Trained
-from raycipe.framework.measuring import run_measures
+from raycipe.framework.files import read_rows
+from raycipe.framework.measuring import in_training, run_measures
 from raycipe.framework.training.evaluate import agreed_buffers
 from raycipe.framework.training.saved import read
 from raycipe.framework.training.state import fill_buffers, load_weights, unsaved_buffers
@@ -27,6 +28,20 @@ def measure(session: Session) -> None:
     findings = run_measures(trained(session, model), session.plan.recipe, session.run_dir, _logger(session))
     session.summary.skipped, session.summary.artifacts = findings.skipped, findings.artifacts
     session.summary.final.update(findings.values)
+    if findings.values:
+        session.row(findings.values)
+
+
+def measure_between(session: Session) -> None:
+    """A row with the measures of the weights of this step; their figures and tables come at the end. All ranks call it.
+
+    The model's copy, and the optimizer whose common weights it takes, are as they were before.
+    """
+    model = _final_model(session)
+    if session.comm.rank != 0:
+        return
+    recipe = {**session.plan.recipe, "measures": in_training(session.plan.recipe["measures"])}
+    findings = run_measures(trained(session, model), recipe, None, _logger(session))
     if findings.values:
         session.row(findings.values)
 
@@ -69,6 +84,8 @@ def trained(session: Session, model: nn.Module) -> Trained:
         checkpoints=[(step, _loader(session, step)) for step in session.store.steps()],
         device=session.device,
         seed=session.seed,
+        step=session.step,
+        rows=list(read_rows(session.run_dir / "metrics.jsonl")),
     )
 
 

@@ -1,4 +1,4 @@
-"""What is due between steps, always in this order: log, evaluate, best and early stop, checkpoint.
+"""What is due between steps, always in this order: log, evaluate, best and early stop, measures, checkpoint.
 
 This is the only code but the exchange of gradients where ranks wait for each other.
 """
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from raycipe.framework.training import checkpointing
+from raycipe.framework.training.after import measure_between
 from raycipe.framework.training.evaluate import agreed_buffers, evaluate
 from raycipe.framework.training.failures import nonfinite_loss, nonfinite_weights
 from raycipe.framework.training.rows import Interval, means
@@ -51,6 +52,8 @@ def run_due(session: Session) -> None:
     wants_checkpoint = log(session) if "log" in due else False
     if "evaluate" in due:
         wants_checkpoint |= assess(session)
+    if "measure" in due and session.step < session.length.total_steps and session.stopped is None:
+        measure_between(session)
     if "checkpoint" in due and _is_too_soon(session):
         due.remove("checkpoint")
     if "checkpoint" in due or wants_checkpoint or session.stopped is not None:

@@ -11,6 +11,7 @@ from torch import nn
 
 from raycipe.framework.contracts import Data, Split, Task, Trained
 from raycipe.framework.errors import RunError
+from raycipe.framework.files import read_rows
 from raycipe.framework.registry import build
 from raycipe.framework.runs import Run, find
 from raycipe.framework.streams import key
@@ -118,4 +119,15 @@ def load_trained(
         checkpoints=[(step, loader(step)) for step in steps_of(folder)] if folder is not None else [],
         device=torch.device(device),
         seed=seed,
+        **_so_far(folder, checkpoint),
     )
+
+
+def _so_far(folder: str | None, checkpoint: str | int) -> dict[str, Any]:
+    """The step of the weights, and the rows that the run wrote up to it."""
+    if folder is None:
+        return {}
+    found = pick(folder, checkpoint)
+    step = steps_of(folder)[-1] if found.path.name == EDITED else int(found.path.name[5:])
+    rows = [row for row in read_rows(Path(folder) / "metrics.jsonl") if row["step"] <= step]
+    return {"step": step, "rows": rows}

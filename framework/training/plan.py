@@ -51,8 +51,8 @@ class EarlyStop(Target):
 
 @dataclass(frozen=True)
 class Settings:
-    """The `train` section. `eval_every` and `checkpoint_every` count epochs if `epochs` is given, else steps;
-    None stands for once an epoch."""
+    """The `train` section. `eval_every`, `checkpoint_every` and `measure_every` count epochs if `epochs` is given, else
+    steps; None stands for once an epoch, of `measure_every` for never."""
 
     epochs: int | None = None
     steps: int | None = None
@@ -62,6 +62,7 @@ class Settings:
     eval_batch_size: int | None = None
     eval_every: int | None = None
     checkpoint_every: int | None = None
+    measure_every: int | None = None
     keep: int = 2
     keep_best: KeepBest | None = None
     early_stop: EarlyStop | None = None
@@ -104,6 +105,7 @@ class Length:
     total_steps: int
     eval_every: int
     checkpoint_every: int
+    measure_every: int | None = None
 
     @staticmethod
     def of(settings: Settings, steps_per_epoch: int) -> Length:
@@ -115,7 +117,13 @@ class Length:
         def cadence(every: int | None) -> int:
             return steps_per_epoch if every is None else every * unit
 
-        return Length(steps_per_epoch, total, cadence(settings.eval_every), cadence(settings.checkpoint_every))
+        return Length(
+            steps_per_epoch,
+            total,
+            cadence(settings.eval_every),
+            cadence(settings.checkpoint_every),
+            settings.measure_every and cadence(settings.measure_every),
+        )
 
 
 @dataclass

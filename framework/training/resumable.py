@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 # What may differ when a run is resumed; entries of `train` first.
 MAY_CHANGE_IN_TRAIN = (
-    "epochs steps minutes batch_size accumulate threads log_every eval_every eval_batch_size checkpoint_every keep "
-    "keep_best early_stop train_metrics evaluate_weights async_checkpoint dataloader_workers"
+    "epochs steps minutes batch_size accumulate threads log_every eval_every eval_batch_size checkpoint_every "
+    "measure_every keep keep_best early_stop train_metrics evaluate_weights async_checkpoint dataloader_workers"
 )
 MAY_CHANGE = (
     *["about", "paper", "name", "track", "expect", "sweep", "profiles", "resources", "measures", "extends"],

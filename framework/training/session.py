@@ -227,6 +227,8 @@ class Session:
         cadences = {"log": self.settings.log_every, "checkpoint": self.length.checkpoint_every}
         if "val" in self.splits or self.judge.needed:
             cadences["evaluate"] = self.length.eval_every
+        if self.length.measure_every and self.plan.recipe.get("measures"):
+            cadences["measure"] = self.length.measure_every
         return cadences
 
     def _train_step(self) -> None:
