@@ -83,5 +83,6 @@ Share = Annotated[float, Range(gt=0, le=1)]
 Fraction = Annotated[float, Range(ge=0, lt=1)]
 Count = Annotated[int, Range(ge=1, le=10**9)]
 Width = Annotated[int, Range(ge=1, le=10**6)]
+Seed = Annotated[int, Range(ge=0, le=2**32 - 1)]
 Variations = Annotated[dict[str, Any], Paths()]  # dotted path -> list of values, each checked as if it stood there
 NamedChanges = Annotated[dict[str, Any], Paths(named=True)]  # name -> {dotted path: value}

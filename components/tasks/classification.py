@@ -17,14 +17,16 @@ from raycipe.framework.registry import register
 
 @register
 class Classification(Task):
-    """Classification with the cross-entropy; reports loss (nats) and accuracy.
+    """Classification with the cross-entropy (or squares); reports loss (nats) and accuracy.
 
-    loss = -(1/n) sum_i sum_k q_ik log softmax(f(x_i))_k, with q_ik = (1 - s) [k = y_i] + s / K for smoothing s.
-    The model gives (batch, K) logits, y is (batch,) int64.
+    cross_entropy: loss = -(1/n) sum_i sum_k q_ik log softmax(f(x_i))_k, with q_ik = (1 - s) [k = y_i] + s / K for
+    smoothing s. squared: loss = (1/n) sum_i sum_k (f(x_i)_k - q_ik)² / 2. The model gives (batch, K) logits, y is
+    (batch,) int64.
 
     Args:
         num_classes: K; the data knows it
         label_smoothing: s, the share of each target that is spread over all classes; the reported loss contains it
+        loss: what is minimized; squares on unit vectors are what much theory of training is about
         metrics: further figures of an evaluation, macro-averaged over the classes and exact over all workers
 
     Reference:
@@ -44,10 +46,12 @@ class Classification(Task):
         num_classes: Annotated[int, Range(ge=2, le=10**6), FromData("num_classes")],
         label_smoothing: Fraction = 0.0,
         metrics: list[Literal["f1", "precision", "recall", "auroc"]] = [],  # noqa: B006 (never changed)
+        loss: Literal["cross_entropy", "squared"] = "cross_entropy",
     ) -> None:
         self.num_classes = num_classes
         self.label_smoothing = label_smoothing
         self.metric_names = metrics
+        self.loss_name = loss
 
     def reported(self) -> tuple[str, ...]:
         return ("loss", "accuracy", *self.metric_names)
@@ -58,6 +62,8 @@ class Classification(Task):
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         logits = model(batch["x"])  # (batch, K)
+        if self.loss_name == "squared":
+            return Loss(squared(logits, batch["y"], self.label_smoothing), logits)
         return Loss(F.cross_entropy(logits, batch["y"], label_smoothing=self.label_smoothing), logits)
 
     def scores(self, outputs: Any, batch: Batch) -> dict[str, Tensor]:
@@ -89,3 +95,10 @@ class Classification(Task):
             require_dtype(name, "y", values["y"], (torch.int64,), hint)
             require_range(name, "label", values["y"], self.num_classes, f"the model has {self.num_classes} outputs")
             require_finite(name, "x", values["x"])
+
+
+def squared(outputs: Tensor, labels: Tensor, smoothing: float) -> Tensor:
+    """Half the squared distance of outputs (n, K) from the smoothed unit vectors of labels (n,), its mean over n."""
+    classes = outputs.shape[1]
+    targets = F.one_hot(labels, classes).to(outputs.dtype) * (1 - smoothing) + smoothing / classes
+    return (outputs - targets).square().sum(dim=1).mean() / 2

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from raycipe.framework.curvature.operator import Curvature as Curvature
 from raycipe.framework.curvature.spectra import Krylov as Krylov
+from raycipe.framework.curvature.spectra import extremes as extremes
 from raycipe.framework.curvature.spectra import hutchinson as hutchinson
 from raycipe.framework.curvature.spectra import hutchpp as hutchpp
 from raycipe.framework.curvature.spectra import lanczos as lanczos

@@ -15,7 +15,7 @@ from raycipe.framework.contracts import Batch, Loss
 
 LossOf = Callable[[nn.Module, Batch], "Loss | Tensor"]
 KEPT_BYTES = 1_000_000_000  # of graphs that are built once and kept for all products
-CHUNK_BYTES = 250_000_000  # of one block of vectors that are multiplied at once
+BLOCK_BYTES = {"cpu": 16_000_000, "cuda": 1_000_000_000}  # of the vectors that are multiplied at once: caches, memory
 
 
 class Curvature:
@@ -170,7 +170,7 @@ class Curvature:
     def matrix(self, rows: int | None = None) -> Tensor:
         """The whole matrix, (size, size), made symmetric; `rows` at a time (default: as memory allows)."""
         widest = max(self._total, max(batch_size(batch) for batch in self.batches) * 64)
-        block = rows or max(1, min(512, CHUNK_BYTES // (8 * widest)))
+        block = rows or max(1, min(512, BLOCK_BYTES.get(self.device.type, 16_000_000) // (8 * widest)))
         identity = torch.eye(self.size, dtype=self.dtype, device=self.device)
         whole = torch.cat([self.product(part) for part in torch.split(identity, block)])
         return (whole + whole.T) / 2

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 Product = Callable[[Tensor], Tensor]
+ASKED_EVERY = 10  # steps
 INVARIANT = 1e-10  # a remainder this small beside the matrix found so far: the subspace is invariant
 
 
@@ -34,39 +35,67 @@ class Krylov(NamedTuple):
         return self.residuals <= tolerance * max(self.scale, torch.finfo(self.values.dtype).tiny)
 
 
-def lanczos(product: Product, start: Tensor, steps: int, with_vectors: bool = False) -> Krylov:
+def lanczos(
+    product: Product,
+    start: Tensor,
+    steps: int,
+    with_vectors: bool = False,
+    is_done: Callable[[Krylov], bool] | None = None,
+) -> Krylov:
     """The Lanczos method from `start` (size,), every new direction made orthogonal to all before, twice.
 
-    Stops early at an invariant subspace, which is exact. Keeps `steps` vectors in memory.
+    Stops early at an invariant subspace, which is exact, or where `is_done`, asked now and then, says so of what has
+    been found (without vectors). Keeps all its vectors in memory.
     """
-    size = len(start)
-    steps = min(steps, size)
-    basis = start.new_zeros(steps, size)
-    diagonal, off = start.new_zeros(steps), start.new_zeros(steps)
     norm = float(start.norm())
     if norm == 0:
         raise ValueError("start: must not be zero")
-    basis[0] = start / norm
-    found, last = steps, 0.0
-    for j in range(steps):
-        image = product(basis[j])
-        diagonal[j] = basis[j] @ image
+    steps = min(steps, len(start))
+    basis = [start / norm]
+    diagonal: list[float] = []
+    off: list[float] = []
+    while True:
+        image = product(basis[-1])
+        diagonal.append(float(basis[-1] @ image))
+        whole = torch.stack(basis)
         for _ in range(2):
-            image = image - basis[: j + 1].T @ (basis[: j + 1] @ image)
+            image = image - whole.T @ (whole @ image)
         last = float(image.norm())
-        scale = float(torch.maximum(diagonal[: j + 1].abs(), off[: j + 1].abs()).max())
-        if last <= INVARIANT * scale or last == 0:
-            found, last = j + 1, 0.0
-            break
-        if j + 1 < steps:
-            off[j + 1] = last
-            basis[j + 1] = image / last
-    tridiagonal = torch.diag(diagonal[:found])
-    rows = torch.arange(1, found)
-    tridiagonal[rows, rows - 1] = tridiagonal[rows - 1, rows] = off[1:found]
+        if last <= INVARIANT * max(map(abs, [*diagonal, *off])):
+            return _ritz(basis, diagonal, off, 0.0, with_vectors)
+        if len(basis) == steps:
+            return _ritz(basis, diagonal, off, last, with_vectors)
+        if is_done is not None and len(basis) % ASKED_EVERY == 0:
+            found = _ritz(basis, diagonal, off, last, False)
+            if is_done(found):
+                return _ritz(basis, diagonal, off, last, with_vectors) if with_vectors else found
+        off.append(last)
+        basis.append(image / last)
+
+
+def _ritz(basis: list[Tensor], diagonal: list[float], off: list[float], last: float, with_vectors: bool) -> Krylov:
+    """Eigenvalues of the tridiagonal matrix, in double precision."""
+    tridiagonal = torch.diag(torch.tensor(diagonal, dtype=torch.float64))
+    for row, value in enumerate(off):
+        tridiagonal[row, row + 1] = tridiagonal[row + 1, row] = value
     values, turned = torch.linalg.eigh(tridiagonal)
-    vectors = basis[:found].T @ turned if with_vectors else None
+    vectors = torch.stack(basis).T @ turned.to(basis[0]) if with_vectors else None
     return Krylov(values, turned[0] ** 2, last * turned[-1].abs(), vectors)
+
+
+def extremes(
+    product: Product, start: Tensor, largest: int, smallest: int = 0, steps: int = 200, tolerance: float = 1e-6
+) -> Krylov:
+    """Lanczos until so many of the largest and smallest values are eigenvalues to `tolerance`, or `steps` are done.
+
+    A Krylov space holds one direction of each eigenspace: a value that stands in the matrix twice is found once.
+    """
+
+    def is_done(found: Krylov) -> bool:
+        true = found.converged(tolerance)
+        return bool(true[:smallest].all() and (not largest or true[-largest:].all()) and len(true) > largest + smallest)
+
+    return lanczos(product, start, steps, is_done=is_done)
 
 
 def probe(

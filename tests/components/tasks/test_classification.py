@@ -41,6 +41,12 @@ def test_metrics_are_macro_averages() -> None:
     assert make("tasks/classification", num_classes=3).metrics() == {}
 
 
+def test_squared_loss_is_half_the_distance_from_unit_vectors() -> None:
+    task = make("tasks/classification", num_classes=3, loss="squared", label_smoothing=0.3)
+    wanted = (LOGITS - torch.tensor([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]])).square().sum() / 6
+    assert float(task.loss(nn.Identity(), BATCH).value) == pytest.approx(float(wanted))
+
+
 @pytest.mark.parametrize(
     ("x", "y", "words"),
     [

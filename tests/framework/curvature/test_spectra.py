@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from raycipe.framework.curvature import hutchinson, hutchpp, lanczos, probe
+from raycipe.framework.curvature import extremes, hutchinson, hutchpp, lanczos, probe
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -53,6 +53,21 @@ def test_an_invariant_subspace_ends_lanczos_with_exact_values() -> None:
 def test_lanczos_refuses_a_start_of_zero() -> None:
     with pytest.raises(ValueError, match="start: must not be zero"):
         lanczos(lambda v: v, torch.zeros(3), 2)
+
+
+def test_extremes_stop_as_soon_as_what_is_asked_for_is_found() -> None:
+    matrix = symmetric(VALUES)
+    asked: list[int] = []
+
+    def product(v: Tensor) -> Tensor:
+        asked.append(1)
+        return matrix @ v
+
+    found = extremes(product, probe(80, generator(1)), largest=3, smallest=1, tolerance=1e-8)
+    assert len(asked) < 40 and found.converged(1e-8)[[0, -3, -2, -1]].all()
+    torch.testing.assert_close(found.values[[0, -3, -2, -1]], VALUES[[0, 1, 2, 3]], rtol=1e-8, atol=0)
+    few = extremes(product, probe(80, generator(1)), largest=3, steps=5)
+    assert len(few.values) == 5 and not few.converged(1e-8)[-3:].all()
 
 
 def test_trace_estimates_are_right_on_average_and_hutchpp_is_nearer() -> None:
