@@ -220,17 +220,29 @@ class _Round:
         self.fetched = 0
 
 
+class Turns:
+    """Whose turn it is in a simulated world: everybody's at once."""
+
+    def begin(self, rank: int) -> None:
+        """Returns when `rank` may compute."""
+
+    def end(self, rank: int) -> None:
+        """Called by `rank` when it waits for others, and at its end."""
+
+
 class SimulatedWorld:
     """`world_size` ranks as threads of one process.
 
     `SimulatedWorld(4).run(work)` calls `work(comm)` on every rank and gives the results in rank order. The first
     failure ends the others' waiting and is raised. torch's global generator is shared by all ranks: draw from own ones.
+    With `turns` one rank computes at a time, till it waits for the others.
     """
 
-    def __init__(self, world_size: int) -> None:
+    def __init__(self, world_size: int, turns: Turns | None = None) -> None:
         if world_size < 1:
             raise ValueError(f"world_size: must be at least 1, not {world_size}")
         self.world_size = world_size
+        self.turns = turns or Turns()
         self.failed = False
         self.changed = threading.Condition()
         self.rounds: dict[tuple[int, int], _Round] = {}
@@ -240,6 +252,7 @@ class SimulatedWorld:
         errors: list[BaseException] = []
 
         def rank_work(rank: int) -> None:
+            self.turns.begin(rank)
             try:
                 results[rank] = work(SimulatedComm(self, rank))
             except BaseException as error:  # noqa: BLE001 - carried to the caller's thread
@@ -248,6 +261,8 @@ class SimulatedWorld:
                 with self.changed:
                     self.failed = True
                     self.changed.notify_all()
+            finally:
+                self.turns.end(rank)
 
         threads = [threading.Thread(target=rank_work, args=(rank,)) for rank in range(self.world_size)]
         for thread in threads:
@@ -266,10 +281,25 @@ class SimulatedWorld:
                 raise RuntimeError(f"rank {rank} calls {kind} where another rank called {entry.kind}")
             entry.kind = kind
             entry.brought[rank] = value
-            self.changed.notify_all()
+            if len(entry.brought) == self.world_size:
+                self.changed.notify_all()
 
-    def fetch(self, key: tuple[int, int], timeout_s: float | None) -> list[Any]:
+    def fetch(self, key: tuple[int, int], rank: int, timeout_s: float | None) -> list[Any]:
         """What all ranks brought, in rank order."""
+        if len(self.rounds[key].brought) < self.world_size:
+            self.turns.end(rank)
+            try:
+                self._await(key, timeout_s)
+            finally:
+                self.turns.begin(rank)
+        with self.changed:
+            entry = self.rounds[key]
+            entry.fetched += 1
+            if entry.fetched == self.world_size:
+                del self.rounds[key]
+            return [entry.brought[rank] for rank in range(self.world_size)]
+
+    def _await(self, key: tuple[int, int], timeout_s: float | None) -> None:
         end = None if timeout_s is None else time.monotonic() + timeout_s
         with self.changed:
             entry = self.rounds[key]
@@ -279,10 +309,6 @@ class SimulatedWorld:
                 if end is not None and time.monotonic() >= end:
                     raise CommTimeout(f"no answer from the other workers within {timeout_s:g} s")
                 self.changed.wait(POLL_S)
-            entry.fetched += 1
-            if entry.fetched == self.world_size:
-                del self.rounds[key]
-            return [entry.brought[rank] for rank in range(self.world_size)]
 
 
 class _SimulatedPending(Pending[T]):
@@ -311,7 +337,7 @@ class SimulatedComm(Comm):
         key = (self._group, self._turn)
         self._turn += 1
         self.world.bring(key, self.rank, kind, value)
-        return _SimulatedPending(lambda timeout_s: self.world.fetch(key, timeout_s), finish)
+        return _SimulatedPending(lambda timeout_s: self.world.fetch(key, self.rank, timeout_s), finish)
 
     def start_all_reduce(self, tensor: Tensor, op: Reduce = "sum") -> Pending[Tensor]:
         self._count("all_reduce", tensor.nbytes)

@@ -177,6 +177,8 @@ class Resources(TypedDict, total=False):
 
     Args:
         num_workers: training processes; 0 trains in the launching process, [min, max] lets their number vary
+        simulated_workers: computed one after the other in a single worker, with the numbers of so many; for studies of
+            many workers on a small machine (null: none)
         cpus_per_worker: CPUs per worker, env runner or learner, fractions allowed
         gpus_per_worker: GPUs per worker, fractions allowed
         memory_per_worker: memory per worker, e.g. "8GB" (null: not asked for)
@@ -189,6 +191,7 @@ class Resources(TypedDict, total=False):
     """
 
     num_workers: Annotated[Workers | Annotated[list[Annotated[int, Range(ge=1, le=10**4)]], Length(2, 2)], Default(1)]
+    simulated_workers: Annotated[Annotated[int, Range(ge=2, le=1000)] | None, Default(None)]
     cpus_per_worker: Annotated[Annotated[float, Range(gt=0, le=10**4)], Default(1)]
     gpus_per_worker: Annotated[NonNegative, Default(0)]
     memory_per_worker: Annotated[

@@ -34,6 +34,7 @@ TOGETHER = {  # where a rule is told -> the keys that it speaks of
     "train.evaluate_weights": ("train.evaluate_weights", "train.ema"),
 }
 DEFAULT_EPOCHS = 10
+SIMULATED = "resources.simulated_workers"
 
 
 def check_rules(root: Node, walk: Walk) -> None:
@@ -133,6 +134,9 @@ def _batch(root: Node, walk: Walk) -> None:
     batch, parts, workers = train["batch_size"], train["accumulate"], resources["num_workers"]
     if any(_is_wrong(walk, path) for path in ("train.batch_size", "train.accumulate", "resources.num_workers")):
         return
+    simulated = resources.get("simulated_workers")
+    if simulated is not None and isinstance(simulated.value, int) and not _is_wrong(walk, SIMULATED):
+        workers = simulated
     counts = [entry.value for entry in workers.value] if isinstance(workers.value, list) else [max(1, workers.value)]
     elastic = len(counts) > 1
     share = counts[-1] * parts.value
@@ -150,7 +154,11 @@ def _workers(root: Node, walk: Walk) -> None:
     resources = _map(root, "resources")
     if resources is None or _is_wrong(walk, "resources.num_workers"):
         return
-    workers = resources["num_workers"]
+    workers, simulated = resources["num_workers"], resources.get("simulated_workers")
+    if simulated is not None and simulated.value is not None and workers.value not in (0, 1):
+        message = f"{SIMULATED} are computed in one worker"
+        hint = f"resources.num_workers: 0 or 1, or {SIMULATED}: null"
+        walk.problems.append(Problem("section", workers.at, "resources.num_workers", message, hint))
     if isinstance(workers.value, list) and workers.value[0].value > workers.value[1].value:
         message = f"[min, max] with min {workers.value[0].value} above max {workers.value[1].value}"
         walk.problems.append(Problem("section", workers.at, "resources.num_workers", message))
@@ -162,6 +170,7 @@ NOT_OF_AGENTS = {  # key of resources -> what an agent has instead
     "gpus_per_worker": "an agent's GPUs are `gpus_per_learner`: env runners work on CPUs",
     "memory_per_worker": "RLlib can't reserve memory",
     "placement": "RLlib places its processes itself",
+    "simulated_workers": "an agent's processes are `num_env_runners` and `num_learners`",
 }
 
 

@@ -78,6 +78,9 @@ def _agents_where(recipe: Mapping[str, Any]) -> str:
 
 def _where(resources: Mapping[str, Any]) -> str:
     workers = resources.get("num_workers", 1)
+    simulated = resources.get("simulated_workers")
+    if simulated:
+        return f"{simulated} simulated workers, one after the other" + (" in this process" if workers == 0 else "")
     if workers == 0:
         return "in this process"
     count = f"{workers[0]} to {workers[1]}" if isinstance(workers, list) else workers

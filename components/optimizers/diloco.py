@@ -14,11 +14,12 @@ from raycipe.components.optimizers._feedback import Match, check_feedback, match
 from raycipe.components.optimizers._fragments import Fragment, fill, per_parameter
 from raycipe.components.optimizers._fused import as_list
 from raycipe.components.optimizers._iterates import Average, Iterates
+from raycipe.components.optimizers._linked import link_stats, on_link
 from raycipe.components.optimizers._rounds import Flight, Outer, Theory, divided, outer_step_, theory_rates
 from raycipe.components.optimizers._wire import Collective, Wire
 from raycipe.framework.arguments import Count, Range, default
 from raycipe.framework.comm import LocalComm
-from raycipe.framework.contracts import Compressor, Optimizer, OptimizerRun
+from raycipe.framework.contracts import Compressor, Link, Optimizer, OptimizerRun
 from raycipe.framework.errors import RunError
 from raycipe.framework.registry import register
 
@@ -59,6 +60,7 @@ class Diloco(Optimizer):
         match: replace the compressor's strength by one of this contraction factor
         reshard: another number of workers takes up the mean error, adds it to the anchor (apply), or drops it (zero)
         verify: send and check a checksum of each payload
+        link: the network between the workers, where it is not the machine's own
 
     Reference:
         A. Douillard et al., DiLoCo: Distributed Low-Communication Training of Language Models, 2023; A. Douillard et
@@ -102,6 +104,7 @@ class Diloco(Optimizer):
         match: Match | None = None,
         reshard: Literal["mean", "apply", "zero"] = "mean",
         verify: bool = False,
+        link: Link | None = None,
     ) -> None:
         super().__init__(as_list(params), {})
         self.inner, self.param_groups, self.schedule = inner, inner.param_groups, inner.schedule
@@ -110,7 +113,7 @@ class Diloco(Optimizer):
         self.server_compressor, self.server_ef = server_compressor, server_ef
         self.weighting, self.theory = weighting, theory
         self.keep_inner_state, self.on_nonfinite, self.collective = keep_inner_state, on_nonfinite, collective
-        self.reshard, self.verify = reshard, verify
+        self.reshard, self.verify, self.link = reshard, verify, link
         self._check(fragments)
         self.fragments = divided(self.param_groups, fragments, fragment_pattern)
         self.compressor = matched(compressor, match, self.fragments)
@@ -146,7 +149,7 @@ class Diloco(Optimizer):
         self.wire = Wire(
             self.compressor,
             self.fragments,
-            comm,
+            on_link(comm, self.link, seed),
             seed,
             self.collective,
             self.server_compressor,
@@ -287,7 +290,11 @@ class Diloco(Optimizer):
         self.closed = True
 
     def stats(self) -> dict[str, Tensor | float]:
-        return {"comm/error_norm": math.sqrt(float(squared(self.errors)))} if self.wire and self.ef else {}
+        """The norm of what the last exchange left out, and what the link tells."""
+        if self.wire is None:
+            return {}
+        left = {"comm/error_norm": math.sqrt(float(squared(self.errors)))} if self.ef else {}
+        return {**left, **link_stats(self.wire.comm)}
 
     # ------------------------------------------------------------------------------------------ checkpoints
 

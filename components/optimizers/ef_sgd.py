@@ -14,10 +14,11 @@ from raycipe.components.optimizers._feedback import Match, check_feedback, direc
 from raycipe.components.optimizers._fragments import cut, fill, per_parameter
 from raycipe.components.optimizers._fused import as_list
 from raycipe.components.optimizers._iterates import Average, Iterates
+from raycipe.components.optimizers._linked import link_stats, on_link
 from raycipe.components.optimizers._wire import Collective, Sent, Wire
 from raycipe.framework.arguments import NonNegative, Positive, Range
 from raycipe.framework.comm import Comm, LocalComm
-from raycipe.framework.contracts import Compressor, Optimizer, OptimizerRun, Schedule
+from raycipe.framework.contracts import Compressor, Link, Optimizer, OptimizerRun, Schedule
 from raycipe.framework.errors import RunError
 from raycipe.framework.registry import register
 
@@ -58,6 +59,7 @@ class EfSgd(Optimizer):
         match: replace the compressor's strength by one of this contraction factor, to compare compressors by
         reshard: another number of workers takes up the mean error, adds it to the weights (apply), or drops it (zero)
         verify: send and check a checksum of each payload
+        link: the network between the workers, where it is not the machine's own
         schedule: how the rate changes over the run; null keeps it
 
     Reference:
@@ -96,6 +98,7 @@ class EfSgd(Optimizer):
         match: Match | None = None,
         reshard: Literal["mean", "apply", "zero"] = "mean",
         verify: bool = False,
+        link: Link | None = None,
         schedule: Schedule | None = None,
     ) -> None:
         if nesterov and momentum == 0:
@@ -106,6 +109,7 @@ class EfSgd(Optimizer):
         self.nesterov, self.momentum_at, self.variant, self.ef_decay = nesterov, momentum_at, variant, ef_decay
         self.eta_momentum, self.init, self.collective, self.clip_norm = eta_momentum, init, collective, clip_norm
         self.on_nonfinite, self.reshard, self.verify, self.schedule = on_nonfinite, reshard, verify, schedule
+        self.link = link
         self.fragments = cut(self.param_groups, fragment_mb, error_dtype)
         self.compressor = matched(compressor, match, self.fragments)
         check_feedback(self.compressor, self.fragments, variant != "none")
@@ -122,6 +126,7 @@ class EfSgd(Optimizer):
         self._begin(run.comm, run.seed)
 
     def _begin(self, comm: Comm, seed: int) -> None:
+        comm = on_link(comm, self.link, seed)
         self.wire = Wire(self.compressor, self.fragments, comm, seed, self.collective, verify=self.verify)
         names = ["error", "total"]
         if any(group["momentum"] for group in self.param_groups):
@@ -269,7 +274,8 @@ class EfSgd(Optimizer):
             return {}
         left = float(squared(self.buffers["error"]))
         whole = float(squared(self.energy))
-        return {"comm/error_norm": math.sqrt(left), "comm/alpha": 1 - left / whole if whole else 1.0}
+        alpha = 1 - left / whole if whole else 1.0
+        return {"comm/error_norm": math.sqrt(left), "comm/alpha": alpha, **link_stats(self.wire.comm)}
 
     # ------------------------------------------------------------------------------------------ checkpoints
 

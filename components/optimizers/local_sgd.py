@@ -7,7 +7,7 @@ from typing import Any
 from raycipe.components.optimizers._iterates import Average
 from raycipe.components.optimizers.diloco import Diloco
 from raycipe.framework.arguments import Count, default
-from raycipe.framework.contracts import Compressor, Optimizer
+from raycipe.framework.contracts import Compressor, Link, Optimizer
 from raycipe.framework.registry import build, register
 
 
@@ -22,6 +22,7 @@ class LocalSgd(Diloco):
         inner: optimizer of the local steps; the schedule is its own
         H: inner steps between two averages
         average: which averages are evaluated and exported: the last, the mean of all, or of the run's second half
+        link: the network between the workers, where it is not the machine's own
 
     Reference:
         S. Stich, Local SGD Converges Fast and Communicates Little, ICLR 2019.
@@ -39,7 +40,8 @@ class LocalSgd(Diloco):
         inner: Optimizer = default({"type": "sgd", "lr": 0.1}),
         H: Count = 10,
         average: Average = "none",
+        link: Link | None = None,
     ) -> None:
         whole: Compressor = build("identity", "compressors")
         outer: Any = {"lr": 1.0, "momentum": 0.0, "nesterov": False}
-        super().__init__(params, inner, outer, H, whole, average=average)
+        super().__init__(params, inner, outer, H, whole, average=average, link=link)

@@ -20,6 +20,7 @@ BY_KIND: dict[str, tuple[Check, ...]] = {
     "schedules": updates.SCHEDULES,
     "gradients": updates.GRADIENTS,
     "compressors": exchanged.COMPRESSORS,
+    "links": exchanged.LINKS,
     "measures": updates.MEASURES,
     "estimators": whole.ESTIMATORS,
     "editors": whole.EDITORS,

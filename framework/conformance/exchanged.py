@@ -143,3 +143,23 @@ COMPRESSORS = (
     decoding_adds_a_weighted_part,
     sums_equal_gathered_payloads,
 )
+
+
+# ---------------------------------------------------------------------------------------------- links
+
+
+def more_takes_longer(example: Example) -> None:
+    """Seconds are finite, never negative, and grow with the bytes, the messages and the chance."""
+    link = example.make()
+    sizes, hops = (0, 1, 10**3, 10**9), (1, 2, 14)
+    for chance in (0.0, 0.5):
+        for count in hops:
+            times = [link.seconds(size, count, chance) for size in sizes]
+            assert all(math.isfinite(time) and time >= 0 for time in times), times
+            assert times == sorted(times), f"more bytes take less time: {times}"
+        by_hops = [link.seconds(10**6, count, chance) for count in hops]
+        assert by_hops == sorted(by_hops), f"more messages take less time: {by_hops}"
+        assert link.seconds(10**6, 2, chance) >= link.seconds(10**6, 2), "a chance shortens the way"
+
+
+LINKS = (more_takes_longer,)

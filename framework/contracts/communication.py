@@ -138,8 +138,16 @@ class Compressor(Component, ABC):
 
 
 class Link(Component, ABC):
-    """A network model: how long a message takes."""
+    """A network between workers: how long an exchange takes on it.
+
+    `sleeps` says whether a run waits for it in earnest, or counts the time only (`comm/link_seconds`).
+    """
+
+    sleeps: bool = False
 
     @abstractmethod
-    def seconds(self, num_bytes: int, world_size: int) -> float:
-        """Time for one exchange of `num_bytes` per worker among `world_size` workers."""
+    def seconds(self, num_bytes: float, hops: int, chance: float = 0.0) -> float:
+        """Time of an exchange for which each worker sends `num_bytes` in `hops` messages one after the other.
+
+        `chance`, in [0, 1), is this exchange's share of what may come on top of the latency.
+        """

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from raycipe.framework.comm import Comm
+from raycipe.framework.comm import Comm, SimulatedComm
 from raycipe.framework.contracts import Loss, Model
 from raycipe.framework.errors import RunError
 
@@ -224,6 +224,8 @@ def choose(
         return Own(module, comm)
     if comm.world_size == 1:
         return Flat(module, comm) if clips and device.type == "cpu" else Exchange(module, comm)
+    if isinstance(comm, SimulatedComm):
+        return Flat(module, comm)
     if parallel == "fsdp":
         return FSDP(module, comm)
     return DDP(module, comm) if parallel == "ddp" or device.type == "cuda" else Flat(module, comm)

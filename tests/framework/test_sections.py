@@ -115,6 +115,16 @@ def test_each_kind_of_job_is_allowed(text: str, problems: Any) -> None:
             "train.parallel",
             "`fsdp` has no meaning with num_workers 0, which trains in the launching process",
         ),
+        (
+            TASK + "resources: {num_workers: 2, simulated_workers: 4}\n",
+            "resources.num_workers",
+            "resources.simulated_workers are computed in one worker",
+        ),
+        (
+            TASK + "train: {batch_size: 6}\nresources: {num_workers: 0, simulated_workers: 4}\n",
+            "train.batch_size",
+            "6 examples / 4 workers",
+        ),
         (TASK + "resources: {num_workers: [3, 2]}\n", "resources.num_workers", "[min, max] with min 3 above max 2"),
         (
             TASK + "train: {keep_best: {metric: val/acuracy, mode: max}}\n",

@@ -1,0 +1,1 @@
+"""links: one file per component."""
