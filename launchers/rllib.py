@@ -6,16 +6,11 @@ says 0. RLlib itself needs a Ray even then.
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from raycipe.framework.errors import NotStarted, RecipeError
 from raycipe.launchers.demand import refuse_agents_demand
-from raycipe.launchers.train import clear_signals, describe, empty_outcome, fill_from_folder, left_by_component
-
-Progress = Callable[[dict[str, Any]], None]
-Say = Callable[[str], None]
+from raycipe.launchers.outcome import Progress, Say, outcome_with_rows
 
 
 def run(
@@ -37,28 +32,13 @@ def run(
     """
     from raycipe.launchers.progress import Follower
 
-    clear_signals(run_dir)
-    outcome = empty_outcome()
     follower = Follower(run_dir, progress, on_info)
     config = {"recipe": dict(recipe), "run_dir": run_dir, "resume": resume, "roots": [tuple(root) for root in roots]}
-    try:
-        outcome.update(_on_ray(config, prepare, follower, on_info, insecure, verbose, dashboard))
-    except (RecipeError, NotStarted):
-        raise
-    except KeyboardInterrupt:
-        outcome["status"] = "interrupted"
-    except SystemExit as error:
-        if error.code == signal.SIGTERM:  # Ray's own handler, while it starts
-            outcome["status"] = "interrupted"
-        else:
-            outcome.update(status="failed", error=describe(left_by_component(error), run_dir))
-    except Exception as error:  # noqa: BLE001 - whatever failed: the run folder must tell it
-        outcome.update(status="failed", error=describe(error, run_dir))
-    follower.last()
-    clear_signals(run_dir)
-    if outcome["status"] != "done":
-        fill_from_folder(outcome, run_dir)
-    return outcome
+
+    def body() -> Mapping[str, Any]:
+        return _on_ray(config, prepare, follower, on_info, insecure, verbose, dashboard)
+
+    return outcome_with_rows(run_dir, body, follower.last)
 
 
 def _on_ray(

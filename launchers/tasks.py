@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raycipe.launchers.train import Progress, Say, clear_signals, empty_outcome, told
+from raycipe.launchers.outcome import Progress, Say, empty_outcome, outcome_of
 
 if TYPE_CHECKING:
     from raycipe.framework.recipe import Recipe
@@ -35,12 +35,9 @@ def run(
     dashboard: bool = False,
 ) -> dict[str, Any]:
     """The launcher's part of result.json; the arguments are those of `launchers.train.run`, the recipe whole."""
-    clear_signals(run_dir)
     job = Job(recipe, run_dir, resume, roots, progress, on_info, prepare)
     flags = {"insecure": insecure, "verbose": verbose, "dashboard": dashboard}
-    outcome = told(run_dir, lambda: job.go(flags))
-    clear_signals(run_dir)
-    return outcome
+    return outcome_of(run_dir, lambda: job.go(flags))
 
 
 class Job:

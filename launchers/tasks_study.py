@@ -158,7 +158,7 @@ def run_variation(base: Base, item: tuple[str, dict[str, Any]]) -> dict[str, Any
 
     from raycipe.framework.training.signals import stop_file
     from raycipe.launchers.background import Background
-    from raycipe.launchers.train import describe
+    from raycipe.launchers.outcome import describe
     from raycipe.launchers.trial import Base, not_run, run_trial
 
     base, (name, changes) = Base(*base), item

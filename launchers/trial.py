@@ -116,7 +116,7 @@ def run_trial(
 def not_run(base: Base, name: str, changes: Mapping[str, Any], error: Mapping[str, Any]) -> dict[str, Any]:
     """The result of a trial that could not be run or whose process died: its folder tells it too."""
     from raycipe.framework.results.result import conclude
-    from raycipe.launchers.train import empty_outcome
+    from raycipe.launchers.outcome import empty_outcome
 
     run, whole = create_trial(Run(base.run_dir), name), Run(base.run_dir).read("provenance.json")
     facts = run.read("provenance.json") or {**whole, "changes": dict(changes), "attempts": []}
@@ -156,6 +156,7 @@ def _locked(run: Run) -> Iterator[None]:
 def _train_here(
     recipe: Recipe, run: Run, base: Base, resume: bool, hooks: Sequence[Any], took_over: bool, pauses: bool
 ) -> dict[str, Any]:
+    from raycipe.launchers import outcome as ends
     from raycipe.launchers import train
 
     try:
@@ -169,13 +170,13 @@ def _train_here(
             spacing_s=0.0 if pauses else spacing(recipe.plain),
         )
     except LeftTraining as left:
-        outcome = {**train.empty_outcome(), "status": "done" if left.stopped else "interrupted"}
+        outcome = {**ends.empty_outcome(), "status": "done" if left.stopped else "interrupted"}
         outcome["stopped"] = left.stopped
-        train.clear_signals(str(run))
-        train.fill_from_folder(outcome, str(run))
+        ends.clear_signals(str(run))
+        ends.fill_from_folder(outcome, str(run))
         return outcome
     except RunError as error:  # what can't start, in a process of its own: the trial's failure, not the sweep's
-        return {**train.empty_outcome(), "status": "failed", "error": train.describe(error, str(run))}
+        return {**ends.empty_outcome(), "status": "failed", "error": ends.describe(error, str(run))}
 
 
 def spacing(recipe: Mapping[str, Any]) -> float:

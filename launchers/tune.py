@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raycipe.launchers.background import Background
-from raycipe.launchers.train import Progress, Say, clear_signals, told
+from raycipe.launchers.outcome import Progress, Say, outcome_of
 from raycipe.launchers.tune_slots import Slots, refuse_trial
 
 if TYPE_CHECKING:
@@ -44,13 +44,10 @@ def run(
     """
     from raycipe.launchers.ray_session import set_environment
 
-    clear_signals(run_dir)
     set_environment(insecure, dashboard)  # before anything imports Ray
     sweep = _Sweep(recipe, run_dir, roots, progress, on_info)
     flags = {"insecure": insecure, "verbose": verbose, "dashboard": dashboard}
-    outcome = told(run_dir, lambda: sweep.on_ray(prepare, flags))
-    clear_signals(run_dir)
-    return outcome
+    return outcome_of(run_dir, lambda: sweep.on_ray(prepare, flags))
 
 
 class _Sweep:

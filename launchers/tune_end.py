@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from raycipe.framework.errors import counted as many
 from raycipe.framework.results.trials import Trial, counted, pareto, ranked, read_trials
 from raycipe.framework.runs import Run
-from raycipe.launchers.train import empty_outcome
+from raycipe.launchers.outcome import empty_outcome
 from raycipe.launchers.tune_board import told
 
 if TYPE_CHECKING:

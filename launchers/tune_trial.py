@@ -144,7 +144,7 @@ class Body:
         try:
             report = self._result(self._whole())
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is this trial's failure and told as that
-            from raycipe.launchers.train import describe
+            from raycipe.launchers.outcome import describe
 
             result = not_run(
                 self.base, name_of(self.task["number"]), self.task["changes"], describe(error, self.base.run_dir)
