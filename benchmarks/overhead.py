@@ -4,7 +4,7 @@
     python benchmarks/overhead.py ray           # against a hand-written Ray Train loop, two workers
     python benchmarks/overhead.py launch        # launch to first step, against a hand-written Ray Train script
 
-Measurements alternate (bare, ours, bare) since the machine's speed changes from minute to minute; times are CPU times
+Measurements take turns since the machine's speed changes from minute to minute; times are CPU times
 of the process where one process does the work. Prints Markdown tables.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -25,8 +26,8 @@ from typing import Any
 
 SIZES = {"small": [128, 128], "medium": [1000, 1000]}
 BATCH = 64
-BLOCK = 100
-ROUNDS = 30
+BLOCK = 50
+ROUNDS = 120
 HERE = Path(__file__).parent
 
 
@@ -49,39 +50,8 @@ def recipe(hidden: list[int], **changes: Any) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------ (a) bare torch
 
 
-def bare_loop(hidden: list[int]) -> Callable[[int], None]:
-    """The same model, data and optimizer in plain torch; runs a number of steps."""
-    import torch
-
-    from raycipe.framework.registry import build
-
-    data = build({"type": "digits"}, "data")
-    tensors = data.load(0)["train"].tensors
-    x, y = tensors["x"], tensors["y"]
-    model = build({"type": "mlp", "hidden": hidden}, "models", facts=data.facts)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, fused=True)
-    order = iter(())
-
-    def batches() -> Any:
-        while True:
-            permutation = torch.randperm(len(x))
-            for start in range(0, len(x) - BATCH + 1, BATCH):
-                yield permutation[start : start + BATCH]
-
-    order = batches()
-
-    def run(steps: int) -> None:
-        for _ in range(steps):
-            ids = next(order)
-            loss = torch.nn.functional.cross_entropy(model(x.index_select(0, ids)), y.index_select(0, ids))
-            loss.backward()
-            optimizer.step()
-            optimizer.zero_grad()
-
-    return run
-
-
-def our_loop(hidden: list[int]) -> Callable[[int], None]:
+def our_loop(hidden: list[int]) -> Any:
+    """A session of the training loop; `advance` is one step."""
     import torch
 
     from raycipe.framework.comm import LocalComm
@@ -94,38 +64,66 @@ def our_loop(hidden: list[int]) -> Callable[[int], None]:
     session = Session(plan, Settings.of(plan.recipe), LocalComm(), torch.device("cpu"), [], None, None)
     session.watch = Watch(folder, session.news).__enter__()
     session.begin()
+    return session
 
-    def run(steps: int) -> None:
-        for _ in range(steps):
-            session.advance()
 
-    return run
+def bare_loop(model: Any) -> Callable[[], None]:
+    """One step with the same model and data in plain torch."""
+    import torch
+
+    from raycipe.framework.registry import build
+
+    tensors = build({"type": "digits"}, "data").load(0)["train"].tensors
+    x, y = tensors["x"], tensors["y"]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, fused=True)
+
+    def batches() -> Any:
+        while True:
+            permutation = torch.randperm(len(x))
+            for start in range(0, len(x) - BATCH + 1, BATCH):
+                yield permutation[start : start + BATCH]
+
+    order = batches()
+
+    def step() -> None:
+        ids = next(order)
+        loss = torch.nn.functional.cross_entropy(model(x.index_select(0, ids)), y.index_select(0, ids))
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
+def block(chance: random.Random, steps: list[Callable[[], None]]) -> list[float]:
+    """µs of CPU a step of each, over a block in which they take turns in random order."""
+    spent = [0.0] * len(steps)
+    for _ in range(BLOCK):
+        for place in chance.sample(range(len(steps)), len(steps)):
+            started = time.process_time()
+            steps[place]()
+            spent[place] += time.process_time() - started
+    return [seconds / BLOCK * 1e6 for seconds in spent]
 
 
 def measure_steps() -> None:
+    """Both loops step the same weights, each in turn: where weights lie in memory moves a step by more than a loop."""
     import torch
 
     torch.set_num_threads(1)
-    print("| model | bare, µs CPU a step | bare again | ours | extra, least of blocks | extra, paired median |")
+    chance = random.Random(0)
+    print("| model | bare, µs CPU a step | bare again | ours | extra, paired median | of 95 % |")
     print("|---|---|---|---|---|---|")
     for name, hidden in SIZES.items():
-        bare, again, ours = bare_loop(hidden), bare_loop(hidden), our_loop(hidden)
-        times: dict[str, list[float]] = {"bare": [], "ours": [], "again": []}
-        for run in (bare, ours, again):
-            run(BLOCK)
-        for _ in range(ROUNDS):
-            for key, run in (("bare", bare), ("ours", ours), ("again", again)):
-                started = time.process_time()
-                run(BLOCK)
-                times[key].append((time.process_time() - started) / BLOCK * 1e6)
-        least = {key: min(values) for key, values in times.items()}
-        pairs = [
-            ours - (first + second) / 2
-            for ours, first, second in zip(times["ours"], times["bare"], times["again"], strict=True)
-        ]
-        extra = least["ours"] - min(least["bare"], least["again"])
-        cells = [f"{least[key]:.0f}" for key in ("bare", "again", "ours")]
-        print(f"| {name} {hidden} | {' | '.join(cells)} | {extra:.0f} | {statistics.median(pairs):.0f} |")
+        session = our_loop(hidden)
+        steps = [bare_loop(session.model), bare_loop(session.model), session.advance]
+        block(chance, steps)
+        times = [block(chance, steps) for _ in range(ROUNDS)]
+        pairs = [ours - (bare + again) / 2 for bare, again, ours in times]
+        medians = sorted(statistics.median(chance.choices(pairs, k=ROUNDS)) for _ in range(2000))
+        cells = " | ".join(f"{statistics.median(column):.0f}" for column in zip(*times, strict=True))
+        extra = f"{statistics.median(pairs):.0f} | {medians[50]:.0f} to {medians[1949]:.0f}"
+        print(f"| {name} {hidden} | {cells} | {extra} |", flush=True)
 
 
 # ------------------------------------------------------------------------------------------------ (a) Ray Train
