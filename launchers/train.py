@@ -121,8 +121,15 @@ def work(config: Mapping[str, Any], comm: Any, device: Any, hooks: Sequence[Any]
     from raycipe.framework.training.after import measure
     from raycipe.framework.training.plan import TrainPlan
     from raycipe.framework.training.session import train
+    from raycipe.framework.training.simulated import run_simulated, simulates
 
     plugins.adopt([tuple(root) for root in config["roots"]])
     one_of_many = config.get("one_of_many", {})
     plan = TrainPlan(config["recipe"], config["run_dir"], config["resume"], config["start_dir"], **one_of_many)
+    if simulates(plan.recipe):
+
+        def rank_work(one: Any) -> Any:
+            return train(plan, one, device, hooks if one.rank == 0 else (), after=measure)
+
+        return asdict(run_simulated(plan.recipe, rank_work))
     return asdict(train(plan, comm, device, hooks, after=measure))
