@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from raycipe.framework.errors import RunError
+
 Batch = dict[str, Tensor]
 WHOLE_BYTES = 256_000_000  # tensors of a split beyond this size are told apart by their shapes and ends
 END_BYTES = 1_000_000
@@ -68,6 +70,27 @@ class StreamSplit(Split):
 
     def __len__(self) -> int:
         return sum(self.rows)
+
+
+def subset(split: Split, ids: Tensor) -> Split:
+    """The examples `ids` of a split, in that order and with new ids 0, 1, ... . Raises RunError for a stream."""
+    if isinstance(split, TensorSplit):
+        return TensorSplit({name: tensor[ids] for name, tensor in split.tensors.items()})
+    if isinstance(split, MapSplit):
+        return MapSplit(_Chosen(split.dataset, ids.tolist()), len(ids))
+    hint = "take data that fit in memory, or that are read example by example"
+    raise RunError("data", "single examples of files that are streamed can't be picked", hint, "data")
+
+
+class _Chosen:
+    """Some examples of a dataset that is asked for `(epoch, id)`."""
+
+    def __init__(self, dataset: Any, ids: Sequence[int]) -> None:
+        self.dataset, self.ids = dataset, ids
+
+    def __getitem__(self, key: tuple[int, int]) -> Any:
+        epoch, number = key
+        return self.dataset[epoch, self.ids[number]]
 
 
 def digests(split: Split) -> dict[str, str]:

@@ -88,11 +88,15 @@ class Measure(Component, ABC):
 
 
 class Forget(Component, ABC):
-    """A request to an editor: which training examples change, and how."""
+    """A request: which training examples are to be removed, weighed or labelled anew."""
 
     @abstractmethod
-    def select(self, trained: Trained) -> Tensor:
-        """Ids (int64, sorted, unique) of the training examples concerned."""
+    def select(self, splits: Mapping[str, Split], seed: int) -> Tensor:
+        """Ids (int64, ascending, unique) of the examples of `train` concerned. Raises RunError (`data`) if none are."""
+
+    def related(self, split: Split) -> Tensor | None:
+        """Ids of the examples of another split that the request means as well (its class); None if it means none."""
+        return None
 
 
 class Editor(Component, ABC):
@@ -108,22 +112,6 @@ class Editor(Component, ABC):
     @abstractmethod
     def edit(self, trained: Trained) -> tuple[nn.Module, Measured]:
         """The edited model (the given one stays as it is) and what was measured meanwhile."""
-
-
-class InverseHVP(Component, ABC):
-    """Solves H v = g for a curvature operator H given by its matrix-vector product."""
-
-    @abstractmethod
-    def solve(self, product: Callable[[Tensor], Tensor], g: Tensor) -> tuple[Tensor, dict[str, float]]:
-        """(v, diagnostics such as `residual` and `products`); tensors are flat."""
-
-
-class Subspace(Component, ABC):
-    """Which parameters an editor may move."""
-
-    @abstractmethod
-    def select(self, trained: Trained) -> dict[str, Tensor]:
-        """Parameter name → boolean mask in the parameter's shape."""
 
 
 class Variation(NamedTuple):

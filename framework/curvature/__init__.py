@@ -9,6 +9,8 @@ Plain torch: no recipe, no Ray.
 
 from __future__ import annotations
 
+from raycipe.framework.curvature.examples import example_gradients as example_gradients
+from raycipe.framework.curvature.examples import mean_square_gradient as mean_square_gradient
 from raycipe.framework.curvature.operator import Curvature as Curvature
 from raycipe.framework.curvature.spectra import Krylov as Krylov
 from raycipe.framework.curvature.spectra import extremes as extremes

@@ -116,6 +116,13 @@ class Curvature:
             parameter.copy_(part)
         self._graphs = None
 
+    def over(self, batches: Iterable[Batch]) -> Curvature:
+        """The same operator over other examples, sharing the copy of the model; graphs are its own."""
+        found = copy.copy(self)
+        found.batches = [self._cast(batch) for batch in batches]
+        found._graphs, found._is_kept = None, None
+        return found
+
     def named(self, vector: Tensor) -> dict[str, Tensor]:
         """A flat vector as parameter name -> tensor in the parameter's shape; zero where nothing was selected."""
         return dict(zip(self.names, self._parts(self._spread(vector)), strict=True))
