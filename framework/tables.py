@@ -10,7 +10,7 @@ import torch
 from raycipe.framework.errors import RunError
 from raycipe.framework.splits import Split
 
-ROLES = ("treatment", "instrument", "weights", "groups")
+ROLES = ("treatment", "instrument", "weights", "groups", "truth")
 BATCH = 8192
 Table = dict[str, np.ndarray]
 

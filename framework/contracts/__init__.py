@@ -6,11 +6,30 @@ Constructor parameters named in `given` come from the framework and are no part 
 
 Batches are dicts of tensors whose first dimension counts examples: `x`, `y` and `id` (int64, the example's stable
 position in its split) always mean the same; a data component may add more. Tabular roles use the names
-`x`, `y`, `treatment`, `instrument`, `weights`, `groups`.
+`x`, `y`, `treatment`, `instrument`, `weights`, `groups`, and `truth` where simulated data know it.
 """
 
 from __future__ import annotations
 
+from raycipe.framework.contracts.causal import Calibrated as Calibrated
+from raycipe.framework.contracts.causal import Calibration as Calibration
+from raycipe.framework.contracts.causal import CausalLoss as CausalLoss
+from raycipe.framework.contracts.causal import Density as Density
+from raycipe.framework.contracts.causal import Estimand as Estimand
+from raycipe.framework.contracts.causal import Evidence as Evidence
+from raycipe.framework.contracts.causal import GeneralizedPosterior as GeneralizedPosterior
+from raycipe.framework.contracts.causal import Nuisance as Nuisance
+from raycipe.framework.contracts.causal import Nuisances as Nuisances
+from raycipe.framework.contracts.causal import Posterior as Posterior
+from raycipe.framework.contracts.causal import Prior as Prior
+from raycipe.framework.contracts.causal import RowLoss as RowLoss
+from raycipe.framework.contracts.causal import Sample as Sample
+from raycipe.framework.contracts.causal import Solution as Solution
+from raycipe.framework.contracts.boosting import Fit as Fit
+from raycipe.framework.contracts.boosting import Hypothesis as Hypothesis
+from raycipe.framework.contracts.boosting import Vote as Vote
+from raycipe.framework.contracts.boosting import WeakLearner as WeakLearner
+from raycipe.framework.contracts.boosting import ZSet as ZSet
 from raycipe.framework.contracts.communication import HEADER_BYTES as HEADER_BYTES
 from raycipe.framework.contracts.communication import Compressor as Compressor
 from raycipe.framework.contracts.communication import Draw as Draw
@@ -18,15 +37,7 @@ from raycipe.framework.contracts.communication import Link as Link
 from raycipe.framework.contracts.communication import Plan as Plan
 from raycipe.framework.contracts.communication import State as State
 from raycipe.framework.contracts.component import Component as Component
-from raycipe.framework.contracts.estimators import Calibration as Calibration
-from raycipe.framework.contracts.estimators import CausalLoss as CausalLoss
-from raycipe.framework.contracts.estimators import Estimand as Estimand
 from raycipe.framework.contracts.estimators import Estimator as Estimator
-from raycipe.framework.contracts.estimators import Nuisance as Nuisance
-from raycipe.framework.contracts.estimators import Posterior as Posterior
-from raycipe.framework.contracts.estimators import Prior as Prior
-from raycipe.framework.contracts.estimators import Vote as Vote
-from raycipe.framework.contracts.estimators import WeakLearner as WeakLearner
 from raycipe.framework.contracts.reinforcement import Agent as Agent
 from raycipe.framework.contracts.reinforcement import Env as Env
 from raycipe.framework.contracts.reinforcement import Policy as Policy
@@ -86,6 +97,7 @@ KINDS: dict[str, type] = {
     "priors": Prior,
     "posteriors": Posterior,
     "calibrations": Calibration,
+    "z_sets": ZSet,
     "weak_learners": WeakLearner,
     "votes": Vote,
     "envs": Env,
