@@ -170,7 +170,7 @@ def _fold(sources: Sequence[Source]) -> Node:
     tree = sources[-1].node
     for source in reversed(sources[:-1]):
         tree = lay(without(tree, "about"), source.node)  # a base's sentence is about the base
-    return tree
+    return Node(tree.value, sources[0].node.at)  # what no file says is missing in the one that is launched
 
 
 def _read_profiles(tree: Node, problems: list[Problem]) -> dict[str, Node]:

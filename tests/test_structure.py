@@ -75,7 +75,11 @@ def test_the_wheel_holds_recipes_schema_and_every_source_file(tmp_path: Path) ->
     names = set(zipfile.ZipFile(wheel).namelist())
     wanted = {f"raycipe/{path.relative_to(TOP)}" for folder in FOLDERS for path in sources(folder)}
     wanted |= {f"raycipe/{path.relative_to(TOP)}" for path in (TOP / "recipes").rglob("*.yaml")}
-    wanted |= {"raycipe/framework/schema.json", "raycipe/framework/results/report.html.j2"}
+    wanted |= {
+        "raycipe/framework/schema.json",
+        "raycipe/framework/results/report.html.j2",
+        "raycipe/launchers/skeletons/data.py.j2",
+    }
     assert wanted - names == set()
     assert not any(name.startswith(FOLDERS) for name in names)
 

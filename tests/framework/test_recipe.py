@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from omegaconf.errors import ReadonlyConfigError
 
-from raycipe.framework.check import check
+from raycipe.framework.catalogue import load as load_schema
+from raycipe.framework.check import check, check_file
 from raycipe.framework.emit import dump
 from raycipe.framework.errors import RecipeError
 from raycipe.framework.recipe import load
@@ -281,3 +282,12 @@ def test_mutated_recipes_are_read_or_refused_and_open_no_other_file(watch: Any, 
         allowed = ("m.yaml", "a.yaml", str(project))
         assert [event for event in seen if not event.removeprefix("open ").startswith(allowed)] == []
     assert outcomes == {False, True}
+
+
+def test_what_no_file_says_is_missing_in_the_one_that_is_launched(tmp_path: Path) -> None:
+    (tmp_path / "base.yaml").write_text("recipe: 1\ndata: digits\n")
+    (tmp_path / "child.yaml").write_text("recipe: 1\nextends: base.yaml\n")
+    [problem] = [
+        found for found in check_file(str(tmp_path / "child.yaml"), load_schema()) if "`name`" in found.message
+    ]
+    assert str(problem.at) == f"{tmp_path / 'child.yaml'}:1:1"
