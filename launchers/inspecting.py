@@ -69,7 +69,9 @@ def run_runs(args: argparse.Namespace) -> int:
     if not found:
         print(f"no runs{f' of {args.name}' if args.name else ''} under {Path(args.storage).absolute()}")
         return 0
-    head = {"run": "run", "status": "status", "verdicts": "expect", "shown": "values"}
+    head = {"run": "run", "status": "status", "verdicts": "expect", "shown": "values", "note": "note"}
+    if not any(item["note"] for item in found):
+        del head["note"]
     widths = {key: max(len(item[key]) for item in [head, *found]) for key in head}
     for item in [head, *found]:
         print("  ".join(f"{item[key]:<{width}}" for key, width in widths.items()).rstrip())
@@ -85,7 +87,7 @@ def summary_or_damage(run: Any) -> dict[str, Any]:
     except RunError as error:
         shown = error.message.rpartition("/")[2]
         head = {"run": f"{run.name}/{run.id}", "path": str(run.path), "status": "damaged"}
-        return {**head, "verdicts": "", "steps": None, "shown": shown}
+        return {**head, "verdicts": "", "steps": None, "shown": shown, "note": ""}
 
 
 def summary(run: Any) -> dict[str, Any]:
@@ -105,6 +107,7 @@ def summary(run: Any) -> dict[str, Any]:
         "verdicts": counted,
         "steps": result.get("steps"),
         "shown": "  ".join(f"{name} {short(final[name])}" for name in names),
+        "note": run.read("provenance.json").get("note") or "",
     }
 
 

@@ -72,3 +72,15 @@ def test_recipes_with_own_components_can_be_compared(here: Path, lab: Lab, capsy
     assert raycipe(["diff", "flat.yaml", "quickstart", "--components", str(folder)]) == 1
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith('optimizer.schedule: {"type": "flat"} -> {"type": "cosine"')
+
+
+def test_the_list_of_runs_tells_what_was_noted_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    a_run_of("slower.yaml")
+    assert raycipe(["runs"]) == 0
+    assert "note" not in capsys.readouterr().out
+    noted = a_run_of("slower.yaml")
+    noted.write("provenance.json", json.dumps({"format": 1, "note": "reproduces quickstart/1"}))
+    assert raycipe(["runs"]) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head.endswith("note")
+    assert [line.endswith("reproduces quickstart/1") for line in lines if noted.id in line] == [True]
