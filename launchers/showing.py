@@ -9,6 +9,7 @@ from raycipe.framework.words import allowed_range, bare, branches, listed, type_
 
 WIDTH = 100
 NARROWEST = 20  # columns left beside the names, below which a text goes under its name
+MANY = 1000  # from here on a bound of the length is a safeguard, no property of the argument
 Json = dict[str, Any]
 
 
@@ -108,12 +109,25 @@ def _is_half(found: str) -> bool:
 
 def _shape(name: str, branch: Json) -> str:
     """The type in words; a bound on one side follows at once, a range later with the argument's name."""
-    if type_of(branch) == "array" and "items" in branch:
-        return "a list, each " + " or ".join(wants(part) for part in branches(branch["items"]))
+    if type_of(branch) == "array":
+        return _list_shape(branch)
     limits = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
     words = wants({key: value for key, value in branch.items() if key not in limits})
     found = allowed_range(name, branch)
     return words + found.removeprefix(name) if found and _is_half(found) else words
+
+
+def _list_shape(branch: Json) -> str:
+    """A list with its length, where that is bounded on purpose, and what its entries are."""
+    places = branch.get("prefixItems", [])
+    least, most = branch.get("minItems", 0), branch.get("maxItems", MANY)
+    length = f" of {least}" if least == most else f" of {least} to {most}" if 0 < least and most < MANY else ""
+    entries = [" or ".join(wants(part) for part in branches(place)) for place in [*places, branch.get("items")] if place]
+    if not entries:
+        return f"a list{length}"
+    if len(set(entries)) == 1:
+        return f"a list{length}, each {entries[0]}"
+    return f"a list{length}: {'; '.join(entries)}"
 
 
 def keys(wanted: Json) -> Json:

@@ -70,7 +70,7 @@ def no_votes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_list_can_show_one_kind(no_votes: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert raycipe(["list", "models"]) == 0
     assert all(line.startswith("models/") for line in capsys.readouterr().out.splitlines())
-    assert raycipe(["list", "votes"]) == 0
+    assert raycipe(["list", "seeds"]) == 0
     assert capsys.readouterr().out == "no votes are installed\n"
 
 
@@ -103,6 +103,11 @@ def test_show_prints_arguments_ranges_meaning_and_an_example(capsys: pytest.Capt
     assert "learning rate; the schedule scales it" in out
     assert "recipe:\n  data: digits\n" in out
     assert "reference:\n" in out
+
+
+def test_show_tells_how_long_a_list_must_be_and_what_its_entries_are(capsys: pytest.CaptureFixture[str]) -> None:
+    raycipe(["show", "optimizers/adam"])
+    assert "a list of 2, each a number >= 0 and < 1, default [0.9, 0.999]" in capsys.readouterr().out
 
 
 def test_show_tells_what_a_measure_reports(capsys: pytest.CaptureFixture[str]) -> None:
