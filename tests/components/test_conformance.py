@@ -32,7 +32,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = [" ".join(f"{k + 1}:{v:.4f}" for k, v in enumerate(row)) for row in waves]
     labels = ("-1", "+1")
     (folder / "a9a.libsvm").write_text("".join(f"{labels[y]} {row}\n" for y, row in zip(pitch, rows, strict=True)))
+    words = (("good", "fine warm bright"), ("bad", "cold wet dull"))
+    lines = [f"{words[k % 2][0]}\t{words[k % 2][1]} even{k % 7} odd{k % 9}\n" for k in range(60)]
+    (folder / "reviews.tsv").write_text("".join(lines))
     np.savez(folder / "waves.npz", x=waves, y=pitch)
+    (folder / "queries.csv").write_text("round,p,fp,fn\n0,0.5,0.1,0.2\n1,0.5,0.2,0.1\n2,0.4,0.05,0.3\n")
     return folder
 
 
