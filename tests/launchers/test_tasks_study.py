@@ -96,6 +96,23 @@ def test_runs_with_several_workers_are_placed_beside_their_task(launch: Any, ray
     assert code == 2 and run is None and "8 workers with 1 CPU each ask for 8" in output
 
 
+@pytest.mark.slow
+@pytest.mark.ray
+def test_a_study_over_an_agent_repeats_its_training(launch: Any, ray_session: Any) -> None:
+    agent = """
+env: {type: point_goal, show_goal: true}
+model: {type: mlp, hidden: [16], activation: tanh, num_outputs: 16}
+agent: {type: ppo, train_batch_size: 256, num_envs_per_env_runner: 8}
+train: {env_steps: 512, eval_episodes: 2}
+study: {type: repeat, metric: rl/eval_return, seeds: 2}
+"""
+    code, run, output = launch(agent)
+    assert code == 0, output
+    first, second = (values["rl/eval_return"] for values in finals(run).values())
+    assert first != second
+    assert final(run)["study/repeat/mean"] == pytest.approx((first + second) / 2)
+
+
 def test_a_study_over_an_estimator_needs_no_training(launch: Any) -> None:
     text = "data: breast_cancer\nestimator: {type: sklearn, name: LogisticRegression, arguments: {C: 1}}\n" + HERE
     study = "study: {type: grid, metric: test/accuracy, over: {estimator.arguments.C: [0.001, 1.0]}}\n"
