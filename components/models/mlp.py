@@ -11,7 +11,21 @@ from raycipe.framework.arguments import Count, Fraction, FromData, Length, Width
 from raycipe.framework.contracts import Model
 from raycipe.framework.registry import register
 
-ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU, "tanh": nn.Tanh, "silu": nn.SiLU}
+
+class Quadratic(nn.Module):
+    """x²."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * x
+
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "relu": nn.ReLU,
+    "gelu": nn.GELU,
+    "tanh": nn.Tanh,
+    "silu": nn.SiLU,
+    "quadratic": Quadratic,
+}
 
 
 @register
@@ -25,9 +39,10 @@ class Mlp(Model):
         num_features: length of a flattened example; the data knows it
         num_outputs: number of classes or target dimensions; the data knows it
         hidden: width of each hidden layer, first to last; an empty list gives a linear model
-        activation: nonlinearity after each hidden layer
+        activation: nonlinearity after each hidden layer; quadratic is x²
         norm: normalization before each nonlinearity; `batch` keeps running statistics for evaluation
         dropout: share of hidden units that is zeroed at random in training
+        bias: whether the layers have one
 
     Reference:
         K. He, X. Zhang, S. Ren, J. Sun, Delving Deep into Rectifiers, ICCV 2015 (initial variance).
@@ -44,9 +59,10 @@ class Mlp(Model):
         num_features: Annotated[Count, FromData("num_features")],
         num_outputs: Annotated[Count, FromData("num_outputs")],
         hidden: Annotated[list[Width], Length(0, 64)] = [128, 128],  # noqa: B006 (never changed)
-        activation: Literal["relu", "gelu", "tanh", "silu"] = "relu",
+        activation: Literal["relu", "gelu", "tanh", "silu", "quadratic"] = "relu",
         norm: Literal["none", "batch", "layer"] = "none",
         dropout: Fraction = 0.0,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         self.num_features = num_features
@@ -55,22 +71,23 @@ class Mlp(Model):
         layers: list[nn.Module] = [nn.Flatten(1)]
         widths = [num_features, *hidden]
         for inputs, outputs in pairwise(widths):
-            layers.append(_scaled_linear(inputs, outputs, gain))
+            layers.append(_scaled_linear(inputs, outputs, gain, bias))
             if norm != "none":
                 layers.append(nn.BatchNorm1d(outputs) if norm == "batch" else nn.LayerNorm(outputs))
             layers.append(ACTIVATIONS[activation]())
             if dropout:
                 layers.append(nn.Dropout(dropout))
-        layers.append(_scaled_linear(widths[-1], num_outputs, 1.0))
+        layers.append(_scaled_linear(widths[-1], num_outputs, 1.0, bias))
         self.layers = nn.Sequential(*layers)
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, ...) -> (batch, num_outputs)
         return self.layers(x)
 
 
-def _scaled_linear(inputs: int, outputs: int, gain: float) -> nn.Linear:
+def _scaled_linear(inputs: int, outputs: int, gain: float, bias: bool) -> nn.Linear:
     """A linear layer with weights ~ N(0, gain / inputs) and zero biases."""
-    layer = nn.Linear(inputs, outputs)
+    layer = nn.Linear(inputs, outputs, bias=bias)
     nn.init.normal_(layer.weight, std=(gain / inputs) ** 0.5)
-    nn.init.zeros_(layer.bias)
+    if bias:
+        nn.init.zeros_(layer.bias)
     return layer

@@ -133,6 +133,8 @@ def measure_leaves_everything_as_it_was(example: Example) -> None:
         model=model,
         initial_model=lambda: copy.deepcopy(start),
         task=example.task(),
+        step=30,
+        rows=[{"step": step, "train/accuracy": step / 30, "val/accuracy": step / 40} for step in (10, 20, 30)],
     )
     before, state = copy.deepcopy(model.state_dict()), torch.get_rng_state()
     found = example.make().measure(trained)
