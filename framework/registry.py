@@ -19,7 +19,15 @@ from raycipe.framework.contracts import KINDS, Component
 from raycipe.framework.errors import Problem, RecipeError
 from raycipe.framework.tree import Node, Place, plain
 
-EXTRAS = {"gymnasium": "rl", "mujoco": "rl", "mlflow": "mlflow", "wandb": "wandb"}  # package -> extra that brings it
+EXTRAS = {  # package -> extra that brings it
+    "gymnasium": "rl",
+    "mujoco": "rl",
+    "mlflow": "mlflow",
+    "wandb": "wandb",
+    "mici": "causal",
+    "causaldata": "causal-data",
+    "econml": "causal-data",
+}
 
 C = TypeVar("C", bound=type[Component])
 _classes: dict[tuple[str, str], type[Component]] = {}
@@ -212,7 +220,7 @@ def _located(error: Exception, value: Any, entries: Mapping[str, Any], path: str
 
 
 def _raw(value: Any) -> Any:
-    return value.value if isinstance(value, Node) else value
+    return value.value if isinstance(value, (Node, Default)) else value
 
 
 def _place(value: Any) -> Place:

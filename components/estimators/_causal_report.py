@@ -21,7 +21,7 @@ Array = np.ndarray
 NAMES = (
     *("estimate", "sd", "low", "high", "positive", "omega", "truth", "error", "covered", "length"),
     *("clipped", "ess_control", "ess_treated", "overlap", "instrument_strength", "ratio_clipped"),
-    *("r_hat", "ess_bulk", "ess_tail", "divergences", "acceptance", "seconds"),
+    *("r_hat", "ess_bulk", "ess_tail", "divergences", "acceptance", "spike"),
 )
 VERDICTS = {"none": 0.0, "weak": 1.0, "ok": 2.0}
 WEAK = 3.2  # |t| of the first stage: F = 10
@@ -87,7 +87,6 @@ def values(estimator: GbayesCausal) -> dict[str, float]:
     for name in fit.solution.diagnostics:
         each = [one.solution.diagnostics[name] for one in estimator.fits_]
         found[name] = float(max(each) if name in ("r_hat", "divergences") else min(each))
-    found["seconds"] = float(sum(sum(each.seconds.values()) for each in estimator.fits_))
     return found
 
 

@@ -204,6 +204,11 @@ class GbayesCausal(Estimator, BaseEstimator):  # type: ignore[misc]  # scikit-le
         """A simultaneous band over the rows, (n,) each. Where the prior is too smooth, it fails in the tails of X."""
         return summary.band_at(self.fits_, self._rows(X), self.level if level is None else level)
 
+    @property
+    def is_function(self) -> bool:
+        """Whether there is an effect for every row, instead of one for all."""
+        return self.estimand.is_function
+
     def summary(self) -> dict[str, float]:
         """The figures of the report."""
         return report.values(self)
@@ -228,9 +233,3 @@ class GbayesCausal(Estimator, BaseEstimator):  # type: ignore[misc]  # scikit-le
 
     def evidence(self) -> Measured:
         return report.evidence(self)
-
-    def with_level(self, level: float) -> GbayesCausal:
-        """The same fit, reported at another level."""
-        other = GbayesCausal(**{**self.get_params(deep=False), "level": level})
-        other.__dict__.update({name: value for name, value in vars(self).items() if name.endswith("_")})
-        return other

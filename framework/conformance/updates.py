@@ -7,14 +7,16 @@ import io
 import math
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from raycipe.framework.comm import LocalComm
-from raycipe.framework.conformance.example import Example, cast
+from raycipe.framework.conformance.example import SEED, Example, cast
 from raycipe.framework.conformance.players import stand_in
-from raycipe.framework.contracts import Optimizer, OptimizerRun, Trained
+from raycipe.framework.contracts import Measured, Optimizer, OptimizerRun, Trained
 from raycipe.framework.registry import build
+from raycipe.framework.tables import roles_of, tables
 
 STEPS = 3
 
@@ -125,6 +127,9 @@ def factor_is_pure_and_finite(example: Example) -> None:
 
 def measure_leaves_everything_as_it_was(example: Example) -> None:
     """Weights, modes and random state untouched; equal at a second call; finite values under declared names."""
+    if "estimator" in example.recipe:
+        _measures_an_estimator(example)
+        return
     model, start = example.trained_model().eval(), example.trained_model(9)
     trained = Trained(
         recipe=example.recipe,
@@ -140,6 +145,24 @@ def measure_leaves_everything_as_it_was(example: Example) -> None:
     found = example.make().measure(trained)
     assert torch.equal(state, torch.get_rng_state()), "draws global random numbers"
     assert not model.training and all(torch.equal(before[k], v) for k, v in model.state_dict().items()), "model changed"
+    _found_again(example, trained, found)
+
+
+def _measures_an_estimator(example: Example) -> None:
+    """Of a fitted estimator the predictions stay."""
+    found = tables(example.splits)
+    train = found["train"]
+    estimator = build(example.recipe["estimator"], "estimators", "estimator", {"seed": SEED}, example.facts)
+    estimator.fit(train["X"], train["y"], **roles_of(train))
+    trained = Trained(recipe=example.recipe, splits=example.splits, facts=example.facts, estimator=estimator)
+    before, state = estimator.predict(train["X"]), torch.get_rng_state()
+    measured = example.make().measure(trained)
+    assert torch.equal(state, torch.get_rng_state()), "draws global random numbers"
+    assert np.array_equal(before, estimator.predict(train["X"])), "the estimator changed"
+    _found_again(example, trained, measured)
+
+
+def _found_again(example: Example, trained: Trained, found: Measured) -> None:
     trained.cache.clear()
     assert example.make().measure(trained).values == found.values, "a second measurement differs"
     assert found.values and all(isinstance(v, float) and math.isfinite(v) for v in found.values.values()), found.values

@@ -122,3 +122,47 @@ def test_a_loss_without_variance_is_told() -> None:
     problem = scalar(1.0, loss=Quadratic(np.ones(4), np.ones(4)))
     found = make("calibrations/sandwich").rate(evidence(problem))
     assert "take calibration: bootstrap" in found.warning and np.isfinite(found.omega)
+
+
+@pytest.mark.parametrize(
+    "name, arguments, error, spread",
+    [
+        ("nuts", {"warmup": 150}, 0.15, 0.1),
+        ("hmc", {"warmup": 150}, 0.15, 0.1),
+        ("pcn", {"warmup": 500, "thin": 20}, 0.25, 0.15),
+        pytest.param("sgld", {"steps": 8000, "batch_size": 300}, 0.35, 0.2, marks=pytest.mark.slow),
+        ("vi", {"steps": 600}, 0.01, 0.15),
+    ],
+)
+def test_samplers_agree_with_the_closed_form(name: str, arguments: dict[str, int], error: float, spread: float) -> None:
+    problem = regression(3, 200)
+    exact, found = make("posteriors/conjugate").solve(problem, 100, 0), make(f"posteriors/{name}", **arguments)
+    seen = found.solve(problem, 1000, 0)
+    assert exact.covariance is not None and seen.draws.shape == (1000, 3)
+    sd = np.sqrt(np.diag(exact.covariance))
+    assert (np.abs(seen.mean - exact.mean) / sd).max() < error
+    np.testing.assert_allclose(seen.draws.std(axis=0) / sd, 1.0, atol=spread)
+    again = make(f"posteriors/{name}", **arguments).solve(problem, 1000, 0)
+    np.testing.assert_array_equal(again.draws, seen.draws)
+
+
+def test_the_bootstrap_spreads_as_the_sandwich_says() -> None:
+    problem = regression(3, 300)
+    found = make("posteriors/bootstrap").solve(problem, 1000, 0)
+    _, _, robust = rates.robust_covariance(problem, None)
+    np.testing.assert_allclose(found.draws.std(axis=0) / np.sqrt(np.diag(robust)), 1.0, atol=0.15)
+
+
+def test_mixing_is_judged_as_it_is() -> None:
+    from raycipe.components.posteriors._chains import mixing
+
+    generator = np.random.default_rng(0)
+    independent = generator.normal(size=(4, 500, 1))
+    good = mixing(independent)
+    assert good["r_hat"] < 1.01 and good["ess_bulk"] > 1500
+    apart = independent + np.arange(4)[:, None, None]
+    assert mixing(apart)["r_hat"] > 1.5
+    walk = np.zeros((4, 4000, 1))
+    for step in range(1, 4000):  # autocorrelation .9: 19 draws are worth one
+        walk[:, step] = 0.9 * walk[:, step - 1] + np.sqrt(0.19) * generator.normal(size=(4, 1))
+    assert mixing(walk)["ess_bulk"] == pytest.approx(16000 / 19, rel=0.3)
