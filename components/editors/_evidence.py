@@ -53,6 +53,7 @@ def of(
         values["target"] = chosen.target
     if found.solved.reason not in ("budget", "tolerance", "exact"):
         case.notes.append(f"the solver ended with: {found.solved.reason}")
+    case.notes += found.solved.notes
     values |= residuals(found) | case.figures(case.model, "before") | case.figures(edited, "after")
     ritz = ritz_values(found, spectrum, case.trained.seed)
     values |= _extremes(ritz)

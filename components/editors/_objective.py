@@ -4,13 +4,13 @@ solved with."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from raycipe.components.editors._case import BATCH, Case
-from raycipe.framework.contracts import Batch, Landscape, Split, System
+from raycipe.framework.contracts import Batch, Landscape, Layers, Split, System
 from raycipe.framework.curvature import Curvature, example_gradients, mean_square_gradient, probe
 from raycipe.framework.errors import RunError
 from raycipe.framework.splits import TensorSplit, subset
@@ -91,13 +91,6 @@ class Objective:
         return ModelSystem(self, index, rows)
 
 
-class Layers(NamedTuple):
-    """What solvers that look into layers are given: the objective, and which parameters the system's columns are."""
-
-    objective: Objective
-    columns: Tensor
-
-
 class ModelSystem(System):
     """The curvature of an objective, restricted to the columns `index`, with the same rows or with all."""
 
@@ -162,7 +155,15 @@ class ModelSystem(System):
         return whole[:, self.index] if self.whole else whole
 
     def layers(self) -> Layers:
-        return Layers(self.objective, self.index)
+        objective, case = self.objective, self.objective.case
+        return Layers(
+            objective.model,
+            case.task.loss,
+            lambda: case.batches(objective.seen, objective.batch_size),
+            self.index,
+            objective.weight_decay,
+            case.trained.facts.get("num_classes"),
+        )
 
 
 class Terrain(Landscape):

@@ -60,5 +60,5 @@ class Arnoldi(InverseHVP):
         assert krylov.vectors is not None  # asked for
         kept = krylov.values.abs().argsort(descending=True)[: self.top_k]
         kept = kept[krylov.values[kept].abs() > 1e-12 * krylov.scale]
-        q, theta = krylov.vectors[:, kept], krylov.values[kept]  # (columns, k), (k,)
+        q, theta = krylov.vectors[:, kept].to(b), krylov.values[kept].to(b)  # (columns, k), (k,)
         return Solved(q @ ((q.T @ b) / theta), len(krylov.values), False, "budget")

@@ -50,6 +50,7 @@ from raycipe.framework.contracts.saddle import SaddleTask as SaddleTask
 from raycipe.framework.contracts.solving import Dense as Dense
 from raycipe.framework.contracts.solving import InverseHVP as InverseHVP
 from raycipe.framework.contracts.solving import Landscape as Landscape
+from raycipe.framework.contracts.solving import Layers as Layers
 from raycipe.framework.contracts.solving import Solved as Solved
 from raycipe.framework.contracts.solving import Subspace as Subspace
 from raycipe.framework.contracts.solving import System as System

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,19 @@ import torch
 from torch import Tensor, nn
 
 from raycipe.framework.contracts.component import Component
+from raycipe.framework.splits import Batch
+
+
+@dataclass
+class Layers:
+    """A model, the loss of a batch, the batches, and which of the flat trained parameters are the system's columns."""
+
+    model: nn.Module
+    loss: Callable[[nn.Module, Batch], Any]
+    batches: Callable[[], Iterable[Batch]]
+    columns: Tensor
+    weight_decay: float
+    num_classes: int | None  # of the outputs, if these are logits
 
 
 class System(ABC):
@@ -48,8 +61,8 @@ class System(ABC):
         """The whole matrix, (rows, columns)."""
         raise NotImplementedError(f"{type(self).__name__} has no matrix")
 
-    def layers(self) -> Any:
-        """The model, its loss and batches, for solvers that look into layers; None where there are none."""
+    def layers(self) -> Layers | None:
+        """What the matrix comes from, for solvers that look into layers; None where it comes from nothing."""
         return None
 
 
@@ -87,13 +100,17 @@ class Dense(System):
 
 @dataclass
 class Solved:
-    """What a solver found. `reason` is why it ended: `tolerance`, `budget`, `norm`, `diverged`, `exact`, ..."""
+    """What a solver found. `reason` is why it ended: `tolerance`, `budget`, `norm`, `diverged`, `exact`, ...
+
+    `notes` tell a user what differs from the method's description here.
+    """
 
     x: Tensor
     iterations: int = 0
     is_converged: bool = False
     reason: str = "budget"
     history: list[dict[str, float]] = field(default_factory=list)  # iteration, products, residual
+    notes: list[str] = field(default_factory=list)
 
 
 class InverseHVP(Component, ABC):

@@ -69,6 +69,13 @@ def test_all_rows_are_solved_in_the_least_squares_sense(name: str, chosen: tuple
     torch.testing.assert_close(x, torch.tensor(ALL_ROWS[chosen], dtype=torch.float64), rtol=0, atol=2e-8)
 
 
+@pytest.mark.parametrize("name", EXACT)
+def test_single_precision_is_solved_to_single_precision(name: str) -> None:
+    system, b = square((1, 2))
+    x = solve(name, Dense(system.a.float()), b.float(), **{**EXACT[name], "tol": 1e-6} if EXACT[name] else {}).x
+    torch.testing.assert_close(x, torch.tensor(SELECTED[1, 2]), rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["minres", "arnoldi", "lissa", "cg"])
 def test_a_solver_of_square_systems_refuses_a_tall_one(name: str) -> None:
     with pytest.raises(RunError, match=f"ihvp/{name} solves square systems alone"):
