@@ -44,6 +44,7 @@ def of_the_whole(metric: str, root: Node) -> tuple[str, str] | None:
     section = root.value["study"].value
     type_ = section["type"].value if isinstance(section, dict) and "type" in section else section
     hint = f"claim what the study finds: study/{type_}/...; `raycipe show studies/{type_}` lists the names"
+    hint += f"\nwhere it is inherited, `{metric}: null` takes it out"
     return f"a study does not report `{metric}`: each of its runs does", hint
 
 
@@ -90,10 +91,13 @@ def _of_task(metric: str, group: str, name: str, root: Node, walk: Walk) -> tupl
 
 
 def _of_estimator(metric: str, group: str, name: str, root: Node, walk: Walk) -> tuple[str, str] | None:
-    if name in SCORES or "estimator" in walk.unsure:
+    estimator = walk.maps.get("estimator")
+    own: Any = walk.defs[estimator.label].get("x-scored", ()) if estimator is not None else ()
+    known = (*SCORES, *own)
+    if name in known or "estimator" in walk.unsure:
         return None
-    near = nearest(name, SCORES)
-    hint = f"did you mean `{group}/{near}`?" if near else f"known: {listed([f'{group}/{word}' for word in SCORES])}"
+    near = nearest(name, known)
+    hint = f"did you mean `{group}/{near}`?" if near else f"known: {listed([f'{group}/{word}' for word in known])}"
     return f"estimators do not report `{metric}`", hint
 
 

@@ -69,6 +69,9 @@ def _extras(cls: type[Component]) -> Json:
     reports = getattr(cls, "reports", ())
     if reports:
         found["x-reports"] = list(reports)
+    scored = getattr(cls, "scored", ())
+    if scored:
+        found["x-scored"] = list(scored)
     return {name: value for name, value in found.items() if value != ""}
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from raycipe.framework import plugins
-from raycipe.framework.conformance import exchanged, general, learning, reinforcement, updates, whole
+from raycipe.framework.conformance import boosting, exchanged, general, learning, reinforcement, updates, whole
 from raycipe.framework.conformance.example import Example
 
 Check = Callable[[Example], None]
@@ -21,6 +21,9 @@ BY_KIND: dict[str, tuple[Check, ...]] = {
     "gradients": updates.GRADIENTS,
     "compressors": exchanged.COMPRESSORS,
     "links": exchanged.LINKS,
+    "z_sets": boosting.Z_SETS,
+    "weak_learners": boosting.WEAK_LEARNERS,
+    "votes": boosting.VOTES,
     "measures": updates.MEASURES,
     "estimators": whole.ESTIMATORS,
     "editors": whole.EDITORS,

@@ -331,9 +331,10 @@ def test_a_type_of_another_kind_is_recognised(things: dict[str, Any]) -> None:
 
 
 def test_a_kind_without_components_says_so(things: dict[str, Any]) -> None:
-    walk = Walk(things)
-    walk.component("votes", as_node({"type": "x"}), "vote", ("vote", {}))
-    words = ["r.yaml:1:1: vote.type: no votes/x", "no votes are installed", "own components: --components DIR"]
+    without = {name: found for name, found in things["$defs"].items() if not name.startswith("votes/")}
+    walk = Walk({**things, "$defs": without})
+    walk.component("votes", as_node({"type": "maze"}), "vote", ("vote", {}))
+    words = ["r.yaml:1:1: vote.type: no votes/maze", "no votes are installed", "own components: --components DIR"]
     assert str(walk.problems[0]) == "\n    ".join(words)
 
 

@@ -70,7 +70,7 @@ def no_votes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_list_can_show_one_kind(no_votes: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert raycipe(["list", "models"]) == 0
     assert all(line.startswith("models/") for line in capsys.readouterr().out.splitlines())
-    assert raycipe(["list", "seeds"]) == 0
+    assert raycipe(["list", "votes"]) == 0
     assert capsys.readouterr().out == "no votes are installed\n"
 
 

@@ -1,0 +1,49 @@
+"""Shared by the measures of two classes: scores and labels of a split."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from raycipe.components.measures._predictions import predict
+from raycipe.framework.contracts import Skipped, Trained
+
+
+class Scored(NamedTuple):
+    """Scores (n,), larger is more positive; labels (n,) bool; (low, high) of the estimator's own vote, or None."""
+
+    scores: np.ndarray
+    y: np.ndarray
+    thresholds: tuple[float, float] | None
+
+
+def scored(trained: Trained, split: str) -> Scored:
+    """Of an estimator that votes its scores, else the probability of the second class.
+
+    Raises Skipped where the data has no two classes, or a class is missing from the split.
+    """
+    if trained.facts.get("num_classes") != 2:
+        raise Skipped("it takes data of two classes")
+    estimator = trained.estimator
+    if hasattr(estimator, "vote_scores"):
+        from raycipe.framework.tables import table
+
+        if split not in trained.splits:
+            raise Skipped(f"the data has no `{split}` split")
+        rows = table(trained.splits[split])
+        found = Scored(estimator.vote_scores(rows["X"]), rows["y"] == estimator.positive_, estimator.thresholds_)
+    else:
+        probabilities, labels = predict(trained, split)
+        found = Scored(probabilities[:, 1].numpy(), labels.numpy() == 1, None)
+    if found.y.all() or not found.y.any():
+        raise Skipped(f"`{split}` has examples of one class alone")
+    return found
+
+
+def boosted_of(trained: Trained):  # type: ignore[no-untyped-def]  # components/estimators/_boost.Boosted
+    """What zboost found. Raises Skipped for another estimator."""
+    found = getattr(trained.estimator, "boosted_", None)
+    if found is None:
+        raise Skipped("it looks at the rounds of estimators/zboost")
+    return found
