@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from raycipe.components.estimators import _operating as operating
 from raycipe.framework.contracts import Estimator
@@ -71,8 +71,6 @@ class Binary(ClassifierMixin, BaseEstimator, Estimator):  # type: ignore[misc]  
         check_classification_targets(y)
         given = roles.get("weights", sample_weight)
         if given is not None:
-            from sklearn.utils.validation import _check_sample_weight
-
             given = _check_sample_weight(given, X)
         weights = np.ones(len(y)) if given is None else np.asarray(given, dtype=float)
         label = self._labels(y)

@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar, TypedDict
 import numpy as np
 
 from raycipe.components.estimators import _scikit
+from raycipe.components.estimators._wrapped import Wrapped
 from raycipe.framework.arguments import Range
-from raycipe.framework.contracts import Estimator
 from raycipe.framework.registry import register
 
 Value = bool | float | str | None | list[float | str]
@@ -31,7 +31,7 @@ class Step(_Step, total=False):
 
 
 @register
-class Sklearn(Estimator):
+class Sklearn(Wrapped):
     """An estimator of scikit-learn, behind steps of preprocessing that are fitted on the training examples alone.
 
     Its parameters are those of scikit-learn, checked before anything runs. Fitting takes one thread per CPU of
@@ -90,33 +90,31 @@ class Sklearn(Estimator):
         for split, roles in splits.items():
             _scikit.check_missing(steps, self.name, facts, roles["X"], split)
 
-    def fit(self, X: Any, y: Any = None, **roles: Any) -> Any:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **roles: Any) -> Any:
+        """X (n, d), y (n,) or (n, targets); weights (n,) as `sample_weight`, or as the role `weights`."""
         from sklearn.pipeline import make_pipeline
         from sklearn.utils.validation import has_fit_parameter
 
         steps = self.steps()
-        weights = roles.get("weights")
+        weights = roles.get("weights", sample_weight)
         given = {}
         if weights is not None:
             if not has_fit_parameter(steps[-1], "sample_weight"):
                 raise ValueError(f"{self.name} can't weigh examples, and the data has weights")
             given = {f"{type(steps[-1]).__name__.lower()}__sample_weight": weights}
         self.fitted_ = make_pipeline(*steps).fit(X, _column(y), **given)
-        if hasattr(self.fitted_, "classes_"):
-            self.classes_ = self.fitted_.classes_
+        self.keep_facts_of(self.fitted_)
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
-        """(n,) classes or numbers, (n, targets) for several."""
-        return np.asarray(self.fitted_.predict(X))
+    def deciding(self) -> Any:
+        from sklearn.pipeline import make_pipeline
 
-    def __getattr__(self, word: str) -> Any:
-        """`predict_proba` only where the fitted estimator has it, as in scikit-learn."""
-        if word == "predict_proba" and "fitted_" in vars(self):
-            return self.fitted_.predict_proba
-        raise AttributeError(f"{type(self).__name__} has no `{word}`")
+        return vars(self).get("fitted_") or make_pipeline(*self.steps())
+
+    def inputs(self, X: Any) -> Any:
+        return X
 
 
 def _column(y: Any) -> Any:
     """(n, 1) as (n,), which scikit-learn asks for."""
-    return y[:, 0] if y is not None and y.ndim == 2 and y.shape[1] == 1 else y
+    return y[:, 0] if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1 else y

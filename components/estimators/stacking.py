@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.utils import get_tags
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from raycipe.components.estimators._wrapped import Wrapped
 from raycipe.framework.arguments import Length, Range
 from raycipe.framework.contracts import Estimator
 from raycipe.framework.registry import register
@@ -14,7 +18,7 @@ from raycipe.framework.streams import numpy_generator
 
 
 @register
-class Stacking(Estimator):
+class Stacking(Wrapped):
     """Stacked generalization: `final` is fitted on predictions that the others make of examples they have not seen.
 
     The training examples are cut into K parts; each estimator j, fitted without part k, predicts it: z_ij. `final`
@@ -62,19 +66,42 @@ class Stacking(Estimator):
         finite = {name: {**roles, "X": np.zeros((1, 1))} for name, roles in splits.items()}
         self.final.check(facts, finite)  # it sees predictions, which are never missing
 
-    def fit(self, X: Any, y: Any = None, **roles: Any) -> Any:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **roles: Any) -> Any:
+        """X (n, d), y (n,) or (n, targets); weights (n,) as `sample_weight`, or as the role `weights`."""
+        X, y = validate_data(self, X, y, multi_output=True, ensure_all_finite="allow-nan")
+        if len(X) < self.parts:
+            raise ValueError(f"parts: {self.parts} of n_samples={len(X)} examples: there must be no more than examples")
+        if is_classifier(self.final) and len(np.unique(y)) < 2:
+            raise ValueError("y: needs examples of at least two classes, not of one class alone")
+        if sample_weight is not None:
+            roles = {**roles, "weights": sample_weight}
+        if roles.get("weights") is not None:
+            roles["weights"] = _check_sample_weight(roles["weights"], X)
         part = numpy_generator(self.seed, "stacking").permutation(len(X)) % self.parts
         columns = [self._held_out(number, X, y, part, roles) for number in range(len(self.estimators))]
-        self.final.fit(np.concatenate(columns, axis=1), y, **roles)
-        for estimator in self.estimators:
-            estimator.fit(X, y, **roles)
-        if hasattr(self.final, "classes_"):
-            self.classes_ = self.final.classes_
+        self.final_ = clone(self.final).fit(np.concatenate(columns, axis=1), y, **roles)
+        self.estimators_ = [clone(estimator).fit(X, y, **roles) for estimator in self.estimators]
+        if hasattr(self.final_, "classes_"):
+            self.classes_ = self.final_.classes_
         return self
+
+    def deciding(self) -> Any:
+        return vars(self).get("final_", self.final)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        tags.input_tags.allow_nan = all(get_tags(estimator).input_tags.allow_nan for estimator in self.estimators)
+        return tags
+
+    def inputs(self, X: Any) -> Any:
+        """The predictions (n, columns) of the estimators."""
+        rows = validate_data(self, X, reset=False, ensure_all_finite="allow-nan")
+        return np.concatenate([_outputs(estimator, rows) for estimator in self.estimators_], axis=1)
 
     def _held_out(self, number: int, X: Any, y: Any, part: np.ndarray, roles: Mapping[str, Any]) -> np.ndarray:
         """Predictions (n, outputs) of one estimator, each by a fit that has not seen the example."""
-        estimator = self.estimators[number]
+        estimator: Any = clone(self.estimators[number])
         pieces: dict[int, np.ndarray] = {}
         for k in range(self.parts):
             seen, unseen = part != k, part == k
@@ -86,18 +113,6 @@ class Stacking(Estimator):
         for k, piece in pieces.items():
             columns[part == k] = piece
         return columns
-
-    def predict(self, X: Any) -> np.ndarray:
-        """(n,) classes or numbers."""
-        return np.asarray(self.final.predict(self._features(X)))  # type: ignore[attr-defined]  # as scikit-learn's
-
-    def __getattr__(self, word: str) -> Any:
-        if word == "predict_proba" and hasattr(vars(self).get("final"), "predict_proba"):
-            return lambda X: self.final.predict_proba(self._features(X))  # type: ignore[attr-defined]
-        raise AttributeError(f"{type(self).__name__} has no `{word}`")
-
-    def _features(self, X: Any) -> np.ndarray:
-        return np.concatenate([_outputs(estimator, X) for estimator in self.estimators], axis=1)
 
 
 def _outputs(estimator: Any, X: Any) -> np.ndarray:
