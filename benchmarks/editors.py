@@ -27,37 +27,40 @@ from raycipe.framework.errors import RunError
 from raycipe.framework.registry import build, make
 from raycipe.framework.training.again import train_again
 
-SGD = {"type": "sgd", "lr": 0.1, "momentum": 0.9, "weight_decay": 1e-4}
+SGD = {"type": "sgd", "lr": 0.1, "momentum": 0.9, "weight_decay": 1e-4, "schedule": "cosine"}
 SETTINGS: dict[str, dict[str, Any]] = {  # data -> recipe sections and requests
     "digits": {
         "data": {"type": "digits", "val": 0.15, "test": 0.3},
         "hidden": [32],
         "epochs": 40,
-        "requests": {"class 3": 3, "class 8": 8, "random": None},
+        "requests": {"class 3": 3, "random": None},
     },
     "mnist1d": {
         "data": {"type": "mnist1d", "val": 0.1, "test": 0.2},
         "hidden": [64, 32],
         "epochs": 60,
-        "requests": {"class 2": 2, "class 7": 7, "random": None},
+        "lr": 0.05,
+        "requests": {"random": None, "class 2": 2},
     },
     "mnist5k": {
         "data": {"type": "mnist5k", "pooled": True, "val": 0.1, "test": 0.2},
         "hidden": [32],
         "epochs": 30,
-        "requests": {"class 4": 4, "class 8": 8, "random": None},
+        "requests": {"class 4": 4},
     },
     "reuters_r8": {
         "data": {"type": "labelled_text", "corpus": "reuters_r8", "max_features": 600},
         "hidden": [32],
         "epochs": 20,
-        "requests": {"class 5": 5, "class 6": 6},
+        "lr": 0.5,
+        "requests": {"class 5": 5},
     },
     "newsgroups": {
         "data": {"type": "labelled_text", "corpus": "newsgroups", "classes": 8, "max_features": 600},
         "hidden": [32],
         "epochs": 20,
-        "requests": {"class 1": 1, "class 5": 5},
+        "lr": 0.5,
+        "requests": {"class 1": 1},
     },
 }
 IF = ("if lissa", "if cg", "if arnoldi")
@@ -112,7 +115,7 @@ def trained_on(name: str, seed: int) -> Trained:
         "data": setting["data"],
         "model": {"type": "mlp", "hidden": setting["hidden"], "activation": "tanh"},
         "task": {"type": "classification"},
-        "optimizer": SGD if name not in ("reuters_r8", "newsgroups") else {**SGD, "lr": 0.5},
+        "optimizer": {**SGD, "lr": setting.get("lr", 0.1)},
         "train": {"epochs": setting["epochs"], "batch_size": 64},
     }
     data = build(recipe["data"], "data", "data")

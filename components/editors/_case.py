@@ -31,7 +31,7 @@ class Case:
     """
 
     trained: Trained
-    request: Forget
+    request: Forget | None  # None: `goes` are other examples, whose loss is asked for
     model: nn.Module  # as it was given, in eval mode
     task: Task
     ids: Tensor
@@ -80,7 +80,7 @@ class Case:
             if name not in self.trained.splits:
                 continue
             split = self.trained.splits[name]
-            related = self.request.related(split)
+            related = None if self.request is None else self.request.related(split)
             if related is None or len(related) in (0, len(split)):
                 found[name] = split
                 continue
