@@ -48,8 +48,8 @@ one process, one thread, blocks of one iteration (2,048 steps) that alternate. B
 ## One exchange of a gradient
 
 4.2 million weights between two processes over gloo on loopback, beside torch's DDP with its communication hooks.
-Bytes are the kernel's count on each process's connections. DDP's rows hold a backward pass of one example and an SGD
-step, too. Bounds: topk 1 % 1/105 of DDP's bytes, signnorm 1/30, powersgd within 5 % of the hook's.
+Bytes are the kernel's count on each process's connections. Every row holds a backward pass of one example and an SGD
+step. Bounds: topk 1 % 1/105 of DDP's bytes, signnorm 1/30, powersgd within 5 % of the hook's, identity 1.1 of its CPU.
 """,
     ("compressors",): """\
 ## Compressors against the obvious ways to write them

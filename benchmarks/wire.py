@@ -85,13 +85,22 @@ def rank_state(rank: int) -> Any:
 
 
 def ours(recipe: dict[str, Any], rank: int) -> Step:
-    weights = list(model().parameters())
+    """A backward pass of one example into one buffer, as the training loop lays it, and a step."""
+    network = model()
+    weights = list(network.parameters())
     optimizer = make("optimizers/ef_sgd", params=weights, lr=0.01, compressor=recipe)
     optimizer.prepare(OptimizerRun(100, TorchComm(), 0, lambda: torch.zeros(())))
-    generator = torch.Generator().manual_seed(rank)
-    for weight in weights:
-        weight.grad = torch.randn(weight.shape, generator=generator)
-    return lambda: optimizer.step()
+    buffer = torch.zeros(sum(weight.numel() for weight in weights))
+    for weight, view in zip(weights, torch.split(buffer, [weight.numel() for weight in weights]), strict=True):
+        weight.grad = view.view_as(weight)
+    x = torch.randn(1, 1024, generator=torch.Generator().manual_seed(rank))
+
+    def step() -> None:
+        buffer.zero_()
+        network(x).square().sum().backward()
+        optimizer.step()
+
+    return step
 
 
 def with_ddp(state: Any, hook: Any, rank: int) -> Step:

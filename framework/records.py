@@ -99,6 +99,8 @@ class Train(TypedDict, total=False):
         parallel: how several workers share the model (null: replicas with the exchange that fits the device)
         shuffle: another order of the examples in each epoch
         drop_last: leave out the short batch at an epoch's end
+        label_skew: every worker has examples of its own, with shares of the labels from a Dirichlet law of this
+            concentration; 0 sorts them by label, null gives all workers a share of the same
         deterministic: use deterministic algorithms where a GPU offers faster ones
         threads: CPU threads per worker (null: its whole CPUs)
         log_every: steps between rows of training metrics
@@ -128,6 +130,7 @@ class Train(TypedDict, total=False):
     parallel: Annotated[Literal["ddp", "fsdp"] | None, Default(None)]
     shuffle: Annotated[bool, Default(True)]
     drop_last: Annotated[bool, Default(True)]
+    label_skew: Annotated[NonNegative | None, Default(None)]
     deterministic: Annotated[bool, Default(True)]
     threads: Annotated[Annotated[int, Range(ge=1, le=1024)] | None, Default(None)]
     log_every: Annotated[Count, Default(50)]

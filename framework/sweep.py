@@ -16,6 +16,7 @@ from raycipe.framework.walk import Map, Walk
 WHILE_TRAINING = ("val", "train", "eval", "rl")  # groups of metrics that a run reports before its end
 CHANGED_BY_PBT = ("optimizer", "task")
 FIXED = ("recipe", "name", "about", "paper", "extends", "start", "track", "sweep", "study", "profiles", "expect")
+VARIED = ("resources.num_workers", "resources.simulated_workers")  # of the resources
 
 
 class Where(NamedTuple):
@@ -153,7 +154,7 @@ def check_path(
     first = path.partition(".")[0]
     mistake = hint = ""
     found = walk.maps.get(parent)
-    if first in FIXED or (first == "resources" and path != "resources.num_workers"):
+    if first in FIXED or (first == "resources" and path not in VARIED):
         mistake = f"`{path}` can't be {where.done}"
     elif above:
         mistake, hint = f"lies below the {where.done} `{above[0]}`", "put it inside the choice"

@@ -54,6 +54,12 @@ class Identity(Compressor):
             torch.split(tensor, TILE), torch.split(body, TILE * _values.FLOATS[self.dtype].itemsize), strict=True
         )
 
+    def is_exact(self, dtype: torch.dtype) -> bool:
+        return _values.FLOATS[self.dtype].itemsize >= dtype.itemsize and dtype.itemsize >= 4
+
+    def of_rows(self, rows: Tensor, plan: Plan, draw: Draw) -> Tensor:
+        return _values.rounded(rows, _values.FLOATS[self.dtype], copy=True).to(rows.dtype)
+
     def alpha(self, plan: Plan) -> float:
         return 1.0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from raycipe.components.compressors._random import coin
@@ -49,6 +50,9 @@ class Lazy(Compressor):
 
     def decode_(self, body: Tensor, plan: Plan, out: Tensor, weight: float = 1.0) -> None:
         self.inner.decode_(body, plan, out, weight)
+
+    def of_rows(self, rows: Tensor, plan: Plan, draw: Draw) -> Tensor:
+        return self.inner.of_rows(rows, plan, draw) if self.sends(draw) else torch.zeros_like(rows)
 
     def alpha(self, plan: Plan) -> float | None:
         inner = self.inner.alpha(plan)

@@ -115,6 +115,14 @@ class Qsgd(Compressor):
             values = dequantize(codes, norm, self.levels, shrink, out.dtype)
             out[part.start : part.end].view(part.rows, part.width).add_(values, alpha=weight)
 
+    def of_rows(self, rows: Tensor, plan: Plan, draw: Draw) -> Tensor:
+        if len(plan.layout) > 1 or plan.layout[0].rows > 1:
+            return super().of_rows(rows, plan, draw)
+        norm = self._norm(rows)
+        random = Bits15(draw.key("qsgd"), rows.device).draw(plan.numel).repeat(len(rows))
+        codes = quantize(rows, norm, self.levels, random)
+        return dequantize(codes, norm, self.levels, self._shrink(plan), rows.dtype)
+
     def _norm(self, block: Tensor) -> Tensor:
         """One float32 norm a block; one beyond its range is its largest number."""
         norm = torch.linalg.vector_norm(block, 2 if self.norm == "l2" else math.inf, dim=1)

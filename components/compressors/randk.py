@@ -92,6 +92,14 @@ class Randk(Sparse):
             places[-1] = below(seed ^ 1, rest, 1, device)[0]
         return places + torch.arange(len(places), device=device) * size
 
+    def of_rows(self, rows: Tensor, plan: Plan, draw: Draw) -> Tensor:
+        positions = self._drawn(draw.key("randk", self.shared), plan, rows.device)
+        kept = rows[:, positions]
+        out = torch.zeros_like(rows)
+        sent = _values.rounded(kept * self.factors(plan, kept), _values.FLOATS[self.value_dtype])
+        out[:, positions] = sent.to(rows.dtype)
+        return out
+
     # ------------------------------------------------------------------------------------------ scaled
 
     def factors(self, plan: Plan, like: Tensor) -> Tensor | float:

@@ -158,6 +158,15 @@ class Topk(Sparse):
             at = end
         return torch.cat(parts)
 
+    def of_rows(self, rows: Tensor, plan: Plan, draw: Draw) -> Tensor:
+        if self.value_dtype in _values.WHOLE_BITS or len(plan.layout) > 1 or plan.layout[0].rows > 1:
+            return super().of_rows(rows, plan, draw)
+        positions = largest(rows, plan.layout[0].k, self.method)
+        out = torch.zeros_like(rows)
+        sent = _values.rounded(rows.reshape(-1)[positions], _values.FLOATS[self.value_dtype])
+        out.view(-1)[positions] = sent.to(rows.dtype)
+        return out
+
     # ------------------------------------------------------------------------------------------ theory
 
     def alpha(self, plan: Plan) -> float | None:

@@ -69,6 +69,10 @@ class Wire:
             self._lay_out_shards()
         _check_equal(fragments, compressor, comm)
 
+    @property
+    def is_alone(self) -> bool:
+        return self.comm.world_size == 1
+
     def start(self, index: int, tensor: Tensor, round_: int, weight: float = 1.0, is_finite: bool = True) -> Sent:
         """Begin the exchange of a fragment. `tensor` becomes its residual, at the latest when the exchange is waited
         for; it stays as it is if it `is_finite` not, and then counts nothing."""

@@ -15,6 +15,7 @@ from raycipe.components.optimizers._fragments import cut, fill, per_parameter
 from raycipe.components.optimizers._fused import as_list
 from raycipe.components.optimizers._iterates import Average, Iterates
 from raycipe.components.optimizers._linked import link_stats, on_link
+from raycipe.components.optimizers._whole import WholeSums
 from raycipe.components.optimizers._wire import Collective, Sent, Wire
 from raycipe.framework.arguments import NonNegative, Positive, Range
 from raycipe.framework.comm import Comm, LocalComm
@@ -114,8 +115,9 @@ class EfSgd(Optimizer):
         self.compressor = matched(compressor, match, self.fragments)
         check_feedback(self.compressor, self.fragments, variant != "none")
         self.iterates = Iterates(average)
-        self.count, self.closed = 0, False
+        self.count, self.closed, self.is_owing = 0, False, False
         self.wire: Wire | None = None
+        self.whole: WholeSums | None = None
         self.messages: dict[int, Tensor] = {}
         self.energy: list[Tensor] = [torch.zeros(())] * len(self.fragments)  # |p| of each at the last step
 
@@ -136,6 +138,13 @@ class EfSgd(Optimizer):
         if self.variant == "ef21_sgdm":
             names.append("gradient_mean")
         self.buffers = {name: [fragment.zeros() for fragment in self.fragments] for name in names}
+        self.whole = WholeSums(self.fragments, comm) if self._sends_everything() else None
+
+    def _sends_everything(self) -> bool:
+        """Whether plain sums of the gradients travel: then error buffers have nothing to do."""
+        assert self.wire is not None
+        exact = all(self.compressor.is_exact(fragment.dtype) for fragment in self.fragments)
+        return exact and "estimate" not in self.buffers and (self.wire.way == "all_reduce" or self.wire.is_alone)
 
     # ------------------------------------------------------------------------------------------ the step
 
@@ -152,9 +161,12 @@ class EfSgd(Optimizer):
         is_finite = self._is_finite(gradients)
         if self.count == 0 and self.init == "full" and "estimate" in self.buffers:
             self._share_full_gradients(gradients, is_finite)
-        sent = [self._send(index, gradient, is_finite) for index, gradient in enumerate(gradients)]
-        for index, one in enumerate(sent):
-            self._receive(index, one, is_finite)
+        if self.whole is not None:
+            self._step_whole(self.whole, gradients, is_finite)
+        else:
+            sent = [self._send(index, gradient, is_finite) for index, gradient in enumerate(gradients)]
+            for index, one in enumerate(sent):
+                self._receive(index, one, is_finite)
         self.count += 1
         self.iterates.update(self.count, self._parameters)
         return loss
@@ -180,15 +192,41 @@ class EfSgd(Optimizer):
     def _buffer(self, name: str, index: int) -> Tensor | None:
         return self.buffers[name][index] if name in self.buffers else None
 
+    def _step_whole(self, whole: WholeSums, gradients: list[Tensor], is_finite: bool) -> None:
+        """The step of a compressor that leaves nothing out: each of its passes over memory counts."""
+        pending = []
+        for index, gradient in enumerate(gradients):
+            group, message, error = self.fragments[index].group, whole.message(index), self.buffers["error"][index]
+            if is_finite:
+                torch.mul(self._direction(index, gradient), group["lr"], out=message)
+                if self.is_owing:  # taken over from a run that compressed
+                    message.add_(error, alpha=self.ef_decay)
+                    error.zero_()
+            pending.append(whole.start(index, is_finite))
+        self.is_owing = self.is_owing and not is_finite
+        for index, one in enumerate(pending):
+            total = one.wait()
+            live = max(1.0, float(total[-1]))
+            group, momentum = self.fragments[index].group, self._buffer("server_momentum", index)
+            if momentum is None:
+                self.fragments[index].add_(total[:-1], -1 / live)
+            else:
+                step = direction(total[:-1].div_(live), momentum, group["momentum"], self.nesterov)
+                self.fragments[index].add_(step, -1.0)
+
+    def _direction(self, index: int, gradient: Tensor) -> Tensor:
+        """The gradient with weight decay and this worker's momentum."""
+        fragment = self.fragments[index]
+        group = fragment.group
+        if group["weight_decay"]:
+            gradient = fragment.weights().mul_(group["weight_decay"]).add_(gradient)
+        return direction(gradient, self._buffer("momentum", index), group["momentum"], self.nesterov)
+
     def _send(self, index: int, gradient: Tensor, is_finite: bool) -> Sent:
         """Make p of a fragment's gradient, in place of its error, and begin to exchange it."""
         fragment, error = self.fragments[index], self.buffers["error"][index]
-        group = fragment.group
         if is_finite:
-            if group["weight_decay"]:
-                gradient = fragment.weights().mul_(group["weight_decay"]).add_(gradient)
-            step = direction(gradient, self._buffer("momentum", index), group["momentum"], self.nesterov)
-            self._make_message(index, error, step, group["lr"])
+            self._make_message(index, error, self._direction(index, gradient), fragment.group["lr"])
             self.energy[index] = torch.linalg.vector_norm(error)
         assert self.wire is not None
         if self.wire.way == "all_reduce" and "estimate" in self.buffers:
@@ -333,6 +371,7 @@ class EfSgd(Optimizer):
                 error.copy_(saved)
         else:
             self._take_over(all_ranks)
+        self.is_owing = any(bool(error.any()) for error in self.buffers["error"])
         states = (mine or all_ranks[self.wire.comm.rank % len(all_ranks)])["compressor"]
         for state, saved in zip(self.wire.states, states, strict=True):
             state.update(saved)

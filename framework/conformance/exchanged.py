@@ -135,6 +135,22 @@ def sums_equal_gathered_payloads(example: Example) -> None:
         torch.testing.assert_close(summed[rank], gathered[rank][1], rtol=1e-12, atol=1e-12)
 
 
+def rows_are_compressed_as_each_alone(example: Example) -> None:
+    """`of_rows` gives what every row's payload decodes to, under one draw; nothing where a draw sends nothing."""
+    compressor = example.make()
+    if compressor.passes > 1:  # keeps a state
+        return
+    for numel in (7, 300, 4097):
+        with warnings.catch_warnings(action="ignore"):
+            plan = compressor.plan(numel, _shapes(numel))
+        rows = torch.stack([_vector(numel, torch.float32, kind) for kind in ("normal", "small", "zeros")])
+        for step in range(4):
+            draw = Draw(1, 0, step, 0)
+            found = compressor.of_rows(rows, plan, draw)
+            wanted = Compressor.of_rows(compressor, rows, plan, draw)
+            assert torch.equal(found, wanted), f"{numel} entries, draw {step}: rows differ from payloads"
+
+
 COMPRESSORS = (
     what_is_decoded_and_what_is_left_make_the_whole,
     payload_has_the_planned_size,
@@ -142,6 +158,7 @@ COMPRESSORS = (
     contraction_holds,
     decoding_adds_a_weighted_part,
     sums_equal_gathered_payloads,
+    rows_are_compressed_as_each_alone,
 )
 
 

@@ -84,6 +84,10 @@ class Compressor(Component, ABC):
         """E|C(v) - v|² <= omega |v|² of an unbiased compressor; None for others."""
         return None
 
+    def is_exact(self, dtype: torch.dtype) -> bool:
+        """Whether C(p) = p, bit for bit, for every finite p of this format."""
+        return False
+
     def expected_bytes(self, plan: Plan) -> float:
         """The mean size of a payload: less than the plan's where some rounds send nothing."""
         return float(plan.payload_bytes)
@@ -128,6 +132,16 @@ class Compressor(Component, ABC):
         """out += weight · C(p)."""
         if payload.numel():
             self.decode_(payload[HEADER_BYTES:], plan, out, weight)
+
+    def of_rows(self, rows: Tensor, plan: Plan, draw: Draw) -> Tensor:
+        """C(p) of each row of (n, numel), all with the random numbers of one draw: runs side by side that share them.
+
+        Without a state: only asked of compressors that keep none.
+        """
+        out = torch.zeros_like(rows)
+        for row, decoded in zip(rows, out, strict=True):
+            self.add_decoded_(self.compress_(row.clone(), plan, draw), plan, decoded)
+        return out
 
     def alpha_of(self, vector: Tensor, draw: Draw | None = None, shapes: Sequence[Sequence[int]] = ()) -> float:
         """The contraction factor on one vector, 1 - |C(v) - v|² / |v|² (1 for a vector of zeros)."""

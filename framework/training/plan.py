@@ -73,6 +73,7 @@ class Settings:
     parallel: Literal["ddp", "fsdp"] | None = None
     shuffle: bool = True
     drop_last: bool = True
+    label_skew: float | None = None
     deterministic: bool = True
     threads: int | None = None
     log_every: int = 50

@@ -33,6 +33,7 @@ from raycipe.framework.training.probe import probe
 from raycipe.framework.training.resumable import start_over
 from raycipe.framework.training.rows import Interval, Rows
 from raycipe.framework.training.signals import Watch, stop_file
+from raycipe.framework.training.skew import skewed_order
 from raycipe.framework.training.state import Average, capture_rng, restore_rng, seed_all
 from raycipe.framework.training.store import Store
 
@@ -140,7 +141,11 @@ class Session:
         self.exchange = choose(self.model, self.comm, settings.parallel, owns, clips, self.device)
         self.sharded = isinstance(self.exchange, FSDP)
         called: Any = torch.compile(self.exchange.module) if settings.compile else self.exchange.module
-        self.order = order_of(split, settings.batch_size, self.seed, settings.shuffle, settings.drop_last)
+        how = (settings.batch_size, self.seed, settings.shuffle, settings.drop_last)
+        if settings.label_skew is None:
+            self.order = order_of(split, *how)
+        else:
+            self.order = skewed_order(split, self.comm.world_size, settings.label_skew, *how)
         self.feed = Feed(
             split,
             self.order,

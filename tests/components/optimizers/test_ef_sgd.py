@@ -180,6 +180,33 @@ def test_without_compression_it_is_sgd(arguments: dict[str, Any], after_steps: A
         torch.testing.assert_close(mine, other, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("world_size", [1, 3])
+def test_without_compression_what_was_left_out_before_is_sent_at_once(world_size: int) -> None:
+    """A run that compressed goes on uncompressed: the errors go with the first step, and then there are none."""
+
+    def work(comm: Comm) -> tuple[Tensor, Tensor, float]:
+        weight = nn.Parameter(torch.zeros(4))
+
+        def optimizer(compressor: Any) -> Any:
+            made = make("optimizers/ef_sgd", params=[weight], lr=0.5, compressor=compressor)
+            made.prepare(OptimizerRun(4, comm.group(), 0, lambda: torch.zeros(())))
+            return made
+
+        first, second = optimizer({"type": "topk", "k": 1, "value_dtype": "fp32"}), optimizer("identity")
+        weight.grad = torch.tensor([1.0, 2.0, 3.0, 4.0]) * (1 + comm.rank)
+        first.step()
+        mine = first.rank_state_dict()
+        second.load_state_dict(first.state_dict())
+        second.load_rank_state(mine, [mine])
+        second.step()
+        mean = (1 + world_size) / 2
+        return weight.detach(), -2 * 0.5 * mean * torch.tensor([1.0, 2.0, 3.0, 4.0]), second.stats()["comm/error_norm"]
+
+    for found, wanted, left in SimulatedWorld(world_size).run(work):
+        torch.testing.assert_close(found, wanted)
+        assert left == 0
+
+
 def test_server_momentum_by_hand() -> None:
     """b <- mu b + u; w <- w - (u + mu b), of what the compressor lets through: here the largest entry alone."""
     found, _ = steps_by_hand(2, momentum=0.5, momentum_at="server", nesterov=True)
