@@ -78,9 +78,9 @@ def effects(estimator: GbayesCausal) -> Any:
     low, high = estimator.interval(sample.X[rows])
     order = np.argsort(mean)
     share = np.linspace(0, 1, len(rows))
-    if sample.truth is not None and not estimator.loss.words:
-        true = (sample.truth[:, 2] - sample.truth[:, 1])[rows]
-        axes.plot(share, true[order], ".", color=ORANGE, markersize=3, label="truth")
+    true = sample.true_effect
+    if true is not None and not estimator.loss.words:
+        axes.plot(share, true[rows][order], ".", color=ORANGE, markersize=3, label="truth")
     axes.fill_between(share, low[order], high[order], color=BLUE, alpha=0.25, label=f"{estimator.level:.0%} pointwise")
     axes.plot(share, mean[order], color=BLUE, label="posterior mean")
     axes.axhline(0, color=GREY, linewidth=0.8)

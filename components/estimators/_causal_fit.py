@@ -85,7 +85,7 @@ def fit_once(
         folds = make_folds(sample, count, nuisance.stratify, estimand.design, seed, arm)
     nuisances = nuisance.fit(sample, estimand.design, folds, seed, 1.0 if arm is None else arm)
     raw = nuisances.values
-    seen = overlap_of(raw, sample, loss.clip, arm)
+    seen = overlap_of(raw, sample, loss.clip, arm, estimand.type_name)
     if trim and "e" in raw:
         kept = (raw["e"] >= loss.clip) & (raw["e"] <= 1 - loss.clip)
         sample, folds, raw = sample.rows(kept), folds[kept], {name: values[kept] for name, values in raw.items()}
@@ -134,10 +134,12 @@ def clipped(values: Mapping[str, Array], clip: float) -> dict[str, Array]:
     }
 
 
-def overlap_of(raw: Mapping[str, Array], sample: Sample, clip: float, arm: float | None) -> Overlap | None:
+def overlap_of(
+    raw: Mapping[str, Array], sample: Sample, clip: float, arm: float | None, estimand: str
+) -> Overlap | None:
     if "e" in raw:
         chosen = sample.treatment if arm is None else (sample.treatment == arm).astype(np.float64)
-        return overlap(raw["e"], chosen, clip)
+        return overlap(raw["e"], chosen, clip, estimand)
     return overlap(raw["z"], sample.instrument, clip) if "z" in raw and sample.instrument is not None else None
 
 

@@ -50,8 +50,8 @@ def truth_of(estimator: GbayesCausal) -> float | None:
     if estimator.loss.words:
         return None
     if estimator.estimand.type_name in ("cate", "gate"):
-        known = estimator.fits_[0].sample.truth
-        return None if known is None else float((known[:, 2] - known[:, 1]).mean())
+        known = estimator.fits_[0].sample.true_effect
+        return None if known is None else float(known.mean())
     return estimator.estimand.truth
 
 

@@ -170,13 +170,31 @@ class Overlap(NamedTuple):
     verdict: str
 
 
-def overlap(e: Array, chosen: Array, clip: float) -> Overlap:
-    """Of probabilities as they were estimated, before clipping, and who was chosen (0 or 1)."""
-    clipped = float(((e < clip) | (e > 1 - clip)).mean())
-    inside = np.clip(e, max(clip, 1e-12), 1 - max(clip, 1e-12))
-    treated = effective_size((1 / inside)[chosen == 1])
-    control = effective_size((1 / (1 - inside))[chosen == 0])
-    smallest = min(treated, control)
+def arm_weights(e: Array, estimand: str) -> tuple[Array, Array]:
+    """The weights with which the estimand counts an untreated and a treated row, (n,) each."""
+    if estimand == "att":
+        return e / (1 - e), np.ones(len(e))
+    if estimand == "atc":
+        return np.ones(len(e)), (1 - e) / e
+    if estimand == "ato":
+        return e, 1 - e
+    return 1 / (1 - e), 1 / e
+
+
+def overlap(e: Array, chosen: Array, clip: float, estimand: str = "ate") -> Overlap:
+    """Of probabilities as they were estimated, before clipping, and who was chosen (0 or 1).
+
+    Only the side on which the estimand divides by a small number counts as clipped: for the treated that of e near 1.
+    """
+    is_low, is_high = e < clip, e > 1 - clip
+    bad = {"att": is_high, "atc": is_low, "apo": is_low, "ato": np.zeros(len(e), dtype=bool)}.get(
+        estimand, is_low | is_high
+    )
+    clipped = float(bad.mean())
+    control_weights, treated_weights = arm_weights(np.clip(e, max(clip, 1e-12), 1 - max(clip, 1e-12)), estimand)
+    treated = effective_size(treated_weights[chosen == 1])
+    control = effective_size(control_weights[chosen == 0])
+    smallest = treated if estimand == "apo" else min(treated, control)
     verdict = "none" if clipped > MOST_CLIPPED or smallest < SMALLEST_ESS else "ok"
     if verdict == "ok" and (clipped > MUCH_CLIPPED or smallest < SMALL_ESS):
         verdict = "weak"

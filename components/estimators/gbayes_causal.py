@@ -227,8 +227,8 @@ class GbayesCausal(Estimator, BaseEstimator):  # type: ignore[misc]  # scikit-le
         if fit.nuisances.at is not None and not self.loss.words:
             r_y, r_a = residuals(held.y, held.treatment, fit.nuisances.at(held.X))
             found["loss"] = float(((r_y - r_a * effect) ** 2).mean())
-        if held.truth is not None and not self.loss.words:
-            found["rmse"] = float(np.sqrt(((effect - (held.truth[:, 2] - held.truth[:, 1])) ** 2).mean()))
+        if held.true_effect is not None and not self.loss.words:
+            found["rmse"] = float(np.sqrt(((effect - held.true_effect) ** 2).mean()))
         return found
 
     def evidence(self) -> Measured:

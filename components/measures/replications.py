@@ -108,7 +108,7 @@ def fresh(estimator: Any, found: Mapping[str, Mapping[str, np.ndarray]]) -> tupl
     if not estimator.is_function or "truth" not in found.get("test", {}):
         raise Skipped("the data does not know the true effect (for a function, of the `test` split's rows)")
     test = found["test"]
-    return test["X"], test["truth"][:, 2].astype(np.float64) - test["truth"][:, 1]
+    return test["X"], test["truth"][:, -1].astype(np.float64) - test["truth"][:, -2]
 
 
 def inside(low: np.ndarray, high: np.ndarray, truth: np.ndarray) -> float:

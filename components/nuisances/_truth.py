@@ -24,7 +24,7 @@ def check_truth(type_: str, design: Design, facts: Mapping[str, Any]) -> None:
 
 
 def truth(sample: Sample) -> dict[str, np.ndarray]:
-    if sample.truth is None:
+    if sample.truth is None or sample.truth.shape[1] != 3:
         raise ValueError("nuisance: these data do not know their nuisances")
     e, m0, m1 = sample.truth.T
     return {"e": e, "m0": m0, "m1": m1}

@@ -27,7 +27,7 @@ Design = Literal["binary", "level", "continuous", "instrument", "dose"]
 class Sample:
     """The rows of a causal data set, float64. `treatment` and `instrument` are 0/1 where they are binary.
 
-    `truth` (n, 3), of simulated data: P(A=1 | x), E[Y(0) | x], E[Y(1) | x].
+    `truth` of simulated data has P(A=1 | x), where that is known, then E[Y(0) | x] and E[Y(1) | x]: (n, 3) or (n, 2).
     """
 
     X: Array  # (n, d)
@@ -37,6 +37,11 @@ class Sample:
     weights: Array | None = None  # mean 1
     groups: Array | None = None  # clusters, which are never divided
     truth: Array | None = None
+
+    @property
+    def true_effect(self) -> Array | None:
+        """E[Y(1) - Y(0) | x] of every row, where it is known."""
+        return None if self.truth is None else self.truth[:, -1] - self.truth[:, -2]
 
     def __len__(self) -> int:
         return len(self.y)

@@ -10,11 +10,12 @@ import pytest
 from pyarrow import csv, parquet
 
 from raycipe.framework import conformance
+from raycipe.framework.errors import RunError
 
 
 @pytest.fixture(scope="session")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the files that docstrings name: 90 flowers of three species, 90 waves of two pitches."""
+    """A folder with the files that docstrings name: 90 flowers of three species, 90 waves of two pitches, a trial."""
     folder = tmp_path_factory.mktemp("files")
     generator = np.random.default_rng(0)
     species = np.arange(90) % 3
@@ -36,10 +37,17 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = [f"{words[k % 2][0]}\t{words[k % 2][1]} even{k % 7} odd{k % 9}\n" for k in range(60)]
     (folder / "reviews.tsv").write_text("".join(lines))
     np.savez(folder / "waves.npz", x=waves, y=pitch)
+    trial = {"age": generator.normal(size=90), "drug": np.arange(90) % 2, "weight": generator.normal(size=90)}
+    csv.write_csv(pa.table(trial), folder / "trial.csv")
     (folder / "queries.csv").write_text("round,p,fp,fn\n0,0.5,0.1,0.2\n1,0.5,0.2,0.1\n2,0.4,0.05,0.3\n")
     return folder
 
 
 @pytest.mark.parametrize("case", conformance.cases(), ids=str)
 def test_component_keeps_its_promises(case: conformance.Case, files: Path) -> None:
-    case(files)
+    try:
+        case(files)
+    except RunError as error:  # data that lie in a package which nothing else needs
+        if "is not installed" not in error.message:
+            raise
+        pytest.skip(str(error))

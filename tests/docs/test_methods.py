@@ -25,7 +25,7 @@ def test_a_component_stands_in_the_title_of_a_page_of_its_kind(file: Path) -> No
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.stem}")
 def test_recipes_on_a_page_pass_the_check(page: Path, tmp_path: Path) -> None:
-    for name in ("coffee.csv", "a9a.libsvm"):
+    for name in ("coffee.csv", "a9a.libsvm", "trial.csv"):
         (tmp_path / name).touch()
     fragments = FRAGMENT.findall(page.read_text())
     assert fragments, "a page shows at least one recipe"
