@@ -62,9 +62,10 @@ def fit(job: Job) -> Trained:
 
 def build_estimator(shared: Mapping[str, Any]) -> Any:
     from raycipe.framework.registry import build
+    from raycipe.framework.training.loading import seed_of
 
     recipe = shared["recipe"]
-    seed = {"seed": int(recipe.get("seed") or 0)}
+    seed = {"seed": seed_of(recipe, "estimator")}
     return build(recipe["estimator"], "estimators", "estimator", seed, shared["facts"])
 
 

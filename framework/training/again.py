@@ -12,6 +12,7 @@ from torch import nn
 from raycipe.framework.contracts import Data, Split
 from raycipe.framework.errors import RunError
 from raycipe.framework.training.after import _final_model
+from raycipe.framework.training.loading import seed_of
 from raycipe.framework.training.plan import TrainPlan
 from raycipe.framework.training.session import Session, train
 from raycipe.framework.training.state import capture_rng, restore_rng
@@ -52,7 +53,7 @@ def train_again(
     settings = {**(recipe.get("train") or {}), "checkpoint_every": NEVER, "keep_best": None, "batch_size": 64}
     settings["batch_size"] = min(int((recipe.get("train") or {}).get("batch_size", 64)), len(splits["train"]))
     plain = {name: recipe[name] for name in NEEDED}
-    plain |= {"seed": int(recipe.get("seed") or 0) if seed is None else seed, "train": settings}
+    plain |= {"seed": seed_of(recipe, "model") if seed is None else seed, "train": settings}
     plain["data"] = Given({name: split for name, split in splits.items() if name != "test"}, facts)
     found: list[nn.Module] = []
 

@@ -19,11 +19,12 @@ from raycipe.framework.training.saved import Checkpoint, damage, read
 from raycipe.framework.training.state import capture_rng, load_weights, restore_rng
 
 OF_THE_START = ("data", "model", "task", "optimizer", "train", "estimator")
+TAKEN = "taken_from_start"  # in a complete recipe: {section: the seed of the run that it was taken from}
 EDITED = "edited"  # the folder among the checkpoints that holds what an editor made
 
 
 def with_start(recipe: Mapping[str, Any], start_dir: str | None) -> dict[str, Any]:
-    """The resolved recipe, with what it leaves to the run that it starts from."""
+    """The resolved recipe, with what it leaves to the run that it starts from; `seed_of` tells a section's seed."""
     if start_dir is None:
         return dict(recipe)
     run = Run(start_dir)
@@ -32,13 +33,19 @@ def with_start(recipe: Mapping[str, Any], start_dir: str | None) -> dict[str, An
         start = before["start"]
         name = start["run"] if isinstance(start, Mapping) else start
         before = with_start(before, str(find(name, (run.parent or run).path.parent.parent).path))
-    return {**{name: before[name] for name in OF_THE_START if name in before}, **recipe}
+    taken = {name: before[name] for name in OF_THE_START if name in before and name not in recipe}
+    return {**taken, **recipe, TAKEN: {name: seed_of(before, name) for name in taken}}
+
+
+def seed_of(recipe: Mapping[str, Any], section: str) -> int:
+    """The seed that a section's component had when it was trained: the splits of the data, the initial weights."""
+    return int(recipe.get(TAKEN, {}).get(section, recipe.get("seed") or 0))
 
 
 def load_data(recipe: Mapping[str, Any]) -> tuple[Data, dict[str, Split]]:
     """Raises RunError for a split without examples."""
     data: Data = build(recipe["data"], "data", "data")
-    splits = data.load(int(recipe.get("seed") or 0))
+    splits = data.load(seed_of(recipe, "data"))
     for name, split in splits.items():
         if len(split) == 0:
             raise RunError("data", f"the `{name}` split is empty", "check the data's arguments", "data")
@@ -87,13 +94,12 @@ def load_trained(
 
     `recipe` is complete, see `with_start`; `folder` the run that trained. The weights are those that were evaluated.
     """
-    seed = int(recipe.get("seed") or 0)
     data, splits = load_data(recipe)
     task: Task | None = build(recipe["task"], "tasks", "task", facts=data.facts) if "task" in recipe else None
 
     def initial() -> nn.Module:
         rng = capture_rng()
-        torch.manual_seed(key(seed, "init"))
+        torch.manual_seed(key(seed_of(recipe, "model"), "init"))
         model: nn.Module = build(recipe["model"], "models", "model", facts=data.facts)
         if task is not None:
             model = task.trained(model, splits)
@@ -118,7 +124,7 @@ def load_trained(
         task=task,
         checkpoints=[(step, loader(step)) for step in steps_of(folder)] if folder is not None else [],
         device=torch.device(device),
-        seed=seed,
+        seed=int(recipe.get("seed") or 0),
         **_so_far(folder, checkpoint),
     )
 

@@ -193,6 +193,16 @@ def test_an_edited_model_can_be_started_from(launch: Any) -> None:
     assert code == 1 and "has no checkpoint to start from" in output
 
 
+def test_what_is_taken_from_a_run_has_that_runs_seed(launch: Any) -> None:
+    """Else other examples would be held out, and the initial weights would be others."""
+    text = TRAINED.replace("data: digits", "data: {type: synthetic_classification, classes: 3}")
+    first = final(launch(text + "seed: 3\nmeasures: [weight_norms]\n", name="first")[1])
+    second = final(launch("start: first\nmeasures: [weight_norms]\n", name="second")[1])
+    third = final(launch("start: first\nseed: 7\neditor: prune\n", name="third")[1])
+    assert second["measure/weight_norms/distance"] == pytest.approx(first["measure/weight_norms/distance"], rel=1e-6)
+    assert third["edit/before/test/loss"] == pytest.approx(first["test/loss"], rel=1e-6)
+
+
 def test_an_editor_of_ones_own_is_used_like_any_other(launch: Any, lab: Any) -> None:
     lab({"editors/halve": HALVE})
     code, run, _ = launch(TRAINED + "editor: halve\n")
