@@ -41,7 +41,8 @@ class Wrapped(BaseEstimator, Estimator):  # type: ignore[misc]  # scikit-learn h
     def keep_facts_of(self, fitted: Any) -> None:
         """Classes, number and names of features, as scikit-learn tells them of a fitted estimator."""
         for name in KEPT:
-            vars(self).pop(name, None)
+            if name in vars(self):
+                delattr(self, name)
             if hasattr(fitted, name):
                 setattr(self, name, getattr(fitted, name))
 

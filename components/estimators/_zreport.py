@@ -8,6 +8,7 @@ import numpy as np
 
 from raycipe.components.estimators import _boost as boosting
 from raycipe.components.estimators._masses import Adaptive, Query
+from raycipe.components.weak_learners.amplified import Mixture
 from raycipe.components.z_sets import _geometry as geometry
 from raycipe.framework.contracts import Measured
 from raycipe.framework.errors import RunError
@@ -29,6 +30,7 @@ NAMES = (
         "high",
     ),
     *("gamma", "p_star", "round_bound", "violations", "phase", "least_error"),
+    *("amplified_eps", "amplified_depth"),
 )
 SOURCE = (
     "Known of the paper on Z-learners: its abstract (the promise, a complete test, boosting, amplification). "
@@ -82,6 +84,10 @@ def evidence(fitted: Zboost) -> Measured:
         values["pair_bound"] = boosted.rounds[-1].bound
         values["least_edge"] = min(edges)
         values["mean_p"] = float(np.mean([each.p for each in boosted.rounds]))
+    mixed = [h for h in boosted.hypotheses if isinstance(h, Mixture)]
+    if mixed:
+        values["amplified_eps"] = float(np.mean([h.eps for h in mixed]))
+        values["amplified_depth"] = float(np.mean([h.depth for h in mixed]))
     if fitted.test_ is not None:
         values["gamma"] = fitted.test_.gamma
         if fitted.test_.is_boostable:

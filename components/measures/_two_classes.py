@@ -27,18 +27,29 @@ def scored(trained: Trained, split: str) -> Scored:
         raise Skipped("it takes data of two classes")
     estimator = trained.estimator
     if hasattr(estimator, "vote_scores"):
-        from raycipe.framework.tables import table
-
-        if split not in trained.splits:
-            raise Skipped(f"the data has no `{split}` split")
-        rows = table(trained.splits[split])
-        found = Scored(estimator.vote_scores(rows["X"]), rows["y"] == estimator.positive_, estimator.thresholds_)
+        X, y = examples_of(trained, split, int(estimator.positive_))
+        found = Scored(estimator.vote_scores(X), y, estimator.thresholds_)
     else:
         probabilities, labels = predict(trained, split)
         found = Scored(probabilities[:, 1].numpy(), labels.numpy() == 1, None)
     if found.y.all() or not found.y.any():
         raise Skipped(f"`{split}` has examples of one class alone")
     return found
+
+
+def examples_of(trained: Trained, split: str, positive: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows X (n, d) and labels (n,) bool of a split of two classes. Raises Skipped where there are none."""
+    from raycipe.framework.tables import table
+
+    if trained.facts.get("num_classes") != 2:
+        raise Skipped("it takes data of two classes")
+    if split not in trained.splits:
+        raise Skipped(f"the data has no `{split}` split")
+    rows = table(trained.splits[split])
+    y = np.asarray(rows["y"] == positive)
+    if y.all() or not y.any():
+        raise Skipped(f"`{split}` has examples of one class alone")
+    return rows["X"], y
 
 
 def boosted_of(trained: Trained):  # type: ignore[no-untyped-def]  # components/estimators/_boost.Boosted

@@ -16,7 +16,7 @@ from raycipe.framework.registry import register
 
 @register
 class ObservedZ(Measure):
-    """The convex hull of all pairs (FP, FN) that the learner of zboost gave: could that promise be boosted?
+    """Tests whether the convex hull of all pairs (FP, FN) that the learner of zboost gave could be boosted.
 
     A learner that answered each distribution well may still have a trivial hull: one label mass for all of its pairs is
     more than boosting needs. least_edge is the smallest |tpr - fpr| of a round, at label mass least_edge_p.

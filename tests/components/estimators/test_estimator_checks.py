@@ -19,6 +19,9 @@ WEIGHTED, FLAT = "check_sample_weight_equivalence_on_dense_data", "check_supervi
 EXPECTED = {
     "sklearn": {INIT: RANGES, DEFAULT: DEFAULTS},
     "stacking": {INIT: RANGES, FLAT: COLUMN, WEIGHTED: COUNTED},
+    "one_vs_rest": {},
+    "operating_point": {DEFAULT: DEFAULTS},
+    "adaboost": {DEFAULT: DEFAULTS},
     "zboost": {DEFAULT: DEFAULTS, WEIGHTED: COUNTED},
 }
 
@@ -47,6 +50,9 @@ ESTIMATORS = [
     ),
     make("estimators/zboost", rounds=20),
     make("estimators/zboost", rounds=20, calibration=0),
+    make("estimators/adaboost", rounds=20, calibration=0),
+    make("estimators/operating_point", base=scikit("LogisticRegression"), calibration=0),
+    make("estimators/one_vs_rest", base=make("estimators/zboost", rounds=10, calibration=0)),
 ]
 
 
