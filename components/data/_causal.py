@@ -29,7 +29,10 @@ def _tensor(name: str, values: Array) -> Tensor:
 
 
 def causal_facts(
-    features: int, names: list[str] | None = None, knows_truth: bool = False, **effects: Any
+    features: int,
+    names: list[str] | None = None,
+    knows_truth: bool = False,
+    effects: Mapping[str, float] = {},
 ) -> dict[str, Any]:
     facts = {**regression_facts([features], 1), "knows_truth": knows_truth, **effects}
     return {**facts, "feature_names": names} if names else facts

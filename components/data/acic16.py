@@ -50,5 +50,5 @@ class Acic16(Data):
         effect = truth[:, 1] - truth[:, 0]
         true = {"true_ate": effect.mean(), "true_att": effect[z == 1].mean(), "true_atc": effect[z == 0].mean()}
         effects = {name: float(value) for name, value in true.items()}
-        self.facts = causal_facts(x.shape[1], names, **effects)
+        self.facts = causal_facts(x.shape[1], names, effects=effects)
         return {"train": split_of({"x": x, "y": y, "treatment": z, "truth": truth})}

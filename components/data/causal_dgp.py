@@ -73,5 +73,5 @@ class CausalDgp(Data):
         if self.fresh:
             further = numpy_generator(seed, "causal_dgp", 1)
             splits["test"] = split_of(dgps.draw(self.name, self.fresh, further, self.confounded))
-        self.facts = causal_facts(arrays["x"].shape[1], None, "truth" in arrays, **dgps.effects(self.name))
+        self.facts = causal_facts(arrays["x"].shape[1], None, "truth" in arrays, dgps.effects(self.name))
         return splits

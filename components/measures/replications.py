@@ -72,7 +72,7 @@ class Replications(Measure):
         return Measured(
             values=values,
             tables={"replicates": list(rows), "levels": curve},
-            figures={"levels": lambda: draw(curve, len(rows)), "estimates": lambda: draw_estimates(rows)},
+            figures={"levels": lambda: draw(curve, len(rows))},
         )
 
 
@@ -99,7 +99,8 @@ def one(recipe: Mapping[str, Any], seed: int, levels: Sequence[float], number: i
     row.update(points=float(len(truth)), inside=inside(low, high, truth), length=float((high - low).mean()))
     row.update(error=float(error.mean()), rmse=float(np.sqrt((error**2).mean())))
     for level in levels:
-        row[f"inside_{level}"] = inside(*estimator.interval(X, level), truth)
+        low, high = estimator.interval(X, level)
+        row[f"inside_{level}"] = inside(low, high, truth)
     return row
 
 
@@ -161,20 +162,4 @@ def draw(curve: Sequence[Mapping[str, float]], replicates: int) -> Any:
     axes.plot([row["nominal"] for row in curve], [row["counted"] for row in curve], "o-", color="#4c78a8")
     axes.set(xlabel="nominal level", ylabel="counted coverage", xlim=(0, 1), ylim=(0, 1))
     axes.set_title(f"{replicates} replicates", fontsize=10)
-    return figure
-
-
-def draw_estimates(rows: Sequence[Row]) -> Any:
-    """Error and length of interval of every replicate; those that missed in orange."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5.2, 3.8), layout="constrained")
-    axes = figure.subplots()
-    error, length = np.array([row["error"] for row in rows]), np.array([row["length"] for row in rows])
-    held = np.array([row["inside"] for row in rows]) >= 0.5
-    for chosen, color, label in ((held, "#4c78a8", "held the truth"), (~held, "#f58518", "missed it")):
-        axes.plot(length[chosen], error[chosen], ".", color=color, label=label)
-    axes.axhline(0, color="0.6", linewidth=0.8)
-    axes.set(xlabel="length of the interval", ylabel="error of the estimate")
-    axes.legend(frameon=False, fontsize=8)
     return figure
