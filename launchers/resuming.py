@@ -18,6 +18,8 @@ FREE_TRAIN = (
     "steps",
     "minutes",
     "eval_every",
+    "env_steps",
+    "iterations",
     "checkpoint_every",
     "measure_every",
     "keep",
@@ -25,6 +27,7 @@ FREE_TRAIN = (
     "early_stop",
 )
 
+    "until",
 
 def resume(args: argparse.Namespace) -> int:
     """Resume the run that `args.recipe` names, or the newest run of the recipe file that it names."""
@@ -115,8 +118,9 @@ def refuse_if_done(run: Run, recipe: Mapping[str, Any]) -> None:
         goes_on = now.get("early_stop") != before.get("early_stop")
         help_ = "train.early_stop ended it: raise train.early_stop.patience, or set train.early_stop=null"
     else:
-        goes_on = any((now.get(key) or 0) > (before.get(key) or 0) for key in ("epochs", "steps"))
-        help_ = "raise train.epochs or train.steps"
+        lengths = ("env_steps", "iterations") if "agent" in recipe else ("epochs", "steps")
+        goes_on = any((now.get(key) or 0) > (before.get(key) or 0) for key in lengths)
+        help_ = "raise " + " or ".join(f"train.{key}" for key in lengths)
     if not goes_on:
         at = f" at step {result['steps']}" if result.get("stopped") and result.get("steps") else ""
         raise RunError("run", f"{run}: is done{at}", f"to train on, {help_} in the same command")
@@ -131,6 +135,9 @@ def refuse_shorter(run: Run, recipe: Mapping[str, Any]) -> None:
     rows = [row for row in run.rows() if steps and row["step"] <= steps[-1]]
     for key, at in (("steps", "step"), ("epochs", "epoch")):
         reached = max((row[at] for row in rows), default=0)
+    elif result.get("stopped") == "until":
+        goes_on = now.get("until") != before.get("until")
+        help_ = "train.until ended it: raise train.until.at_least, or set train.until=null"
         if train.get(key) is not None and train[key] < reached:
             message = f"{run}: is at {at} {reached:g} already, and train.{key} asks for {train[key]}"
             raise RunError("run", message, "ask for more, or launch it as a new run")

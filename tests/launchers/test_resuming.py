@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from raycipe.framework.runs import Run, find_all
+from raycipe.framework.runs import Run, create, find_all
 from raycipe.launchers import cli
 
 RECIPE = """\
@@ -307,3 +308,47 @@ def test_a_misspelt_kind_folder_is_told_with_the_kind_that_was_meant(
     folder = lab({"modles/tiny": MODEL.replace("{name}", "Tiny").replace("{layer}", LINEAR)}, name="lab_misspelt")
     assert launch("toy.yaml", "model=tiny", "--components", str(folder)) == 2
     assert "it lies in no folder named as a kind: did you mean `models`?" in capfd.readouterr().err
+
+
+AGENT = """\
+recipe: 1
+name: walk
+env: {type: gymnasium, id: CartPole-v1}
+agent: ppo
+train: {env_steps: 2000}
+"""
+
+
+@pytest.mark.parametrize(
+    ("stopped", "change", "refusal"),
+    [
+        (None, {"env_steps": 3000}, None),
+        (None, {"env_steps": 2000}, "raise train.env_steps or train.iterations"),
+        (None, {"env_steps": None, "iterations": 5}, None),
+        ("until", {"env_steps": 9000}, "raise train.until.at_least, or set train.until=null"),
+        ("until", {"until": None}, None),
+    ],
+)
+def test_an_agents_finished_run_is_trained_on(
+    stopped: str | None, change: dict[str, Any], refusal: str | None, tmp_path: Path
+) -> None:
+    from raycipe.framework.check import check
+    from raycipe.framework.errors import RunError
+    from raycipe.framework.recipe import load
+    from raycipe.launchers import resuming
+
+    (tmp_path / "walk.yaml").write_text(AGENT)
+    plain = check(load(str(tmp_path / "walk.yaml"))).plain
+    before = {**plain, "train": {**plain["train"], "until": {"metric": "rl/eval_return", "at_least": 9}}}
+    run = create(tmp_path, "walk")
+    run.write("resolved.yaml", json.dumps(before))
+    run.write("provenance.json", {"format": 1})
+    run.write("result.json", {"format": 1, "status": "done", "stopped": stopped, "steps": 2048})
+    now = {**before, "train": {**before["train"], **change}}
+    resuming.refuse_changes(run, now)
+    if refusal is None:
+        resuming.refuse_if_done(run, now)
+    else:
+        with pytest.raises(RunError) as caught:
+            resuming.refuse_if_done(run, now)
+        assert refusal in str(caught.value.hint)
