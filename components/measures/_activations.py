@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from raycipe.framework.contracts import Skipped, Trained
-from raycipe.framework.splits import Batch
+from raycipe.framework.splits import Batch, TensorSplit
 
 
 class Layer(NamedTuple):
@@ -93,6 +93,24 @@ def head_of(model: nn.Module, x: Tensor) -> nn.Linear | None:
         for hook in hooks:
             hook.remove()
     return called[-1][0] if called and called[-1][1] is outputs else None
+
+
+def flipped_auc(trained: Trained, ids: Tensor, scores: Tensor) -> float | None:
+    """How well high scores of training examples tell those whose label was exchanged; None if the data does not say.
+
+    The area under the ROC curve; examples without a finite score are left out.
+    """
+    from sklearn.metrics import roc_auc_score
+
+    split = trained.splits["train"]
+    if not isinstance(split, TensorSplit) or "clean_y" not in split.tensors:
+        return None
+    there = torch.isfinite(scores).cpu()
+    places = ids.cpu()[there]
+    is_flipped = (split.tensors["y"][places] != split.tensors["clean_y"][places]).numpy()
+    if is_flipped.all() or not is_flipped.any():
+        return None
+    return float(roc_auc_score(is_flipped, scores.cpu()[there].numpy()))
 
 
 def stratified(labels: Tensor, most: int, generator: torch.Generator) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from raycipe.components.measures._activations import Layer, layer_of, stratified
+from raycipe.components.measures._activations import Layer, flipped_auc, layer_of, stratified
 from raycipe.components.measures._magnitude import (
     TOLERANCE,
     Metric,
@@ -72,7 +72,8 @@ class MagnitudePotential(Measure):
     its place); otherwise its ratio would be 1 whatever the network. `<split>_ratio`, `_median` and `_q10` (the lowest
     tenth) are over the examples of a split, `_undefined` counts those whose class has fewer than `min_class` others.
     Weights may be negative, so a ratio may lie a little outside [0, 1]; it is not clipped. The scale is refitted to
-    each model: the measure sees shape, not growth.
+    each model: the measure sees shape, not growth. `flipped_auc`, where the data tell which labels were exchanged
+    (data/noisy_labels), is how well a low ratio tells these examples.
 
     Args:
         layer: logits, penultimate (what the last linear module is given), input, or a module's dotted path
@@ -99,7 +100,7 @@ class MagnitudePotential(Measure):
 
     reports: ClassVar[tuple[str, ...]] = (
         *(f"{split}_{word}" for split in SPLITS for word in WORDS),
-        *("scale", "reference", "merged", "residual"),
+        *("scale", "reference", "merged", "residual", "flipped_auc"),
     )
 
     def __init__(
@@ -158,6 +159,9 @@ class MagnitudePotential(Measure):
             potentials = Potentials(*found)
             values.update({f"{split}_{word}": value for word, value in summary(potentials, split).items()})
             rows += _rows(split, asked, own, potentials)
+            told = flipped_auc(trained, asked.ids, -potentials.ratio) if split == "train" else None
+            if told is not None:
+                values["flipped_auc"] = told
         if not rows:
             raise Skipped(f"the data has none of the splits {', '.join(self.queries)}")
         return Measured(values=values, tables={"examples": rows}, figures={"ratios": lambda: _draw(rows)})

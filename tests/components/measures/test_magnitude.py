@@ -150,6 +150,10 @@ def test_separate_classes_have_ratio_one_and_a_mislabelled_point_none() -> None:
     tests = [row["ratio"] for row in found.tables["examples"] if row["split"] == "test"]
     assert tests[0] == pytest.approx(1.0, abs=1e-6) and max(tests[1:]) < 0.05  # one stands in class 0, as it says
     assert found.values["test_undefined"] == 0 and found.values["reference"] == 60
+    assert "flipped_auc" not in found.values
+    split: Any = given.splits["train"]
+    split.tensors["clean_y"] = torch.arange(60) % 3
+    assert make("measures/magnitude_potential").measure(given).values["flipped_auc"] == 1.0
     fewer = make("measures/magnitude_potential", max_reference=30).measure(given)
     assert fewer.values["reference"] == 30 and len([r for r in fewer.tables["examples"] if r["split"] == "train"]) == 60
 
