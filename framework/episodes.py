@@ -1,15 +1,16 @@
 """Plays episodes with a fixed policy: for evaluation, for measures and for pictures.
 
 Episodes run side by side, so that the network sees batches; each is played to its end and none is left out, since the
-first to end are the short ones.
+first to end are the short ones. An episode that has no end is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
+import gymnasium
 import numpy as np
 from scipy.special import stdtrit
 
@@ -18,6 +19,13 @@ from raycipe.framework.environments import MAX_SEED, Watched
 from raycipe.framework.streams import numpy_generator
 
 MOST_AT_ONCE = 16
+MOST_STEPS = 200_000  # of an episode without a time limit; the longest known to need more (Atari) have one
+
+
+WITHOUT_END = (
+    "a return needs an end: let the environment terminate or truncate its episodes, or give it a time limit "
+    "(env.max_episode_steps of gymnasium, gymnasium.wrappers.TimeLimit in an environment of your own)"
+)
 
 
 class Episode(NamedTuple):
@@ -34,14 +42,20 @@ def evaluation_seeds(seed: int, count: int) -> list[int]:
     return seeds
 
 
-def play(policy: Policy, env: Env, seeds: Sequence[int], seed: int = 0) -> list[Episode]:
-    """One episode for each seed, in their order. Raises RunError("env", ...) naming the episode's seed and step."""
+def play(
+    policy: Policy, env: Env, seeds: Sequence[int], seed: int = 0, stop: Callable[[], bool] = lambda: False
+) -> list[Episode]:
+    """One episode for each seed, in their order; only those that have ended when `stop`, asked at each step, says so.
+
+    Raises RunError("env", ...) naming the episode's seed and step, also for an episode of MOST_STEPS that nothing
+    limits: it would be played for ever.
+    """
     waiting = list(enumerate(seeds))
     copies = [Watched(env.make(), seed) for _ in range(min(len(seeds), MOST_AT_ONCE))]
     episodes: dict[int, Episode] = {}
     try:
         running = [_Running(copy, *waiting.pop(0)) for copy in copies]
-        while running:
+        while running and not stop():
             actions = policy.act(np.stack([entry.observation for entry in running]))
             for entry, action in zip(running, actions, strict=True):
                 if entry.step(action):
@@ -51,7 +65,7 @@ def play(policy: Policy, env: Env, seeds: Sequence[int], seed: int = 0) -> list[
     finally:
         for copy in copies:
             copy.close()  # type: ignore[no-untyped-call]
-    return [episodes[index] for index in range(len(seeds))]
+    return [episodes[index] for index in sorted(episodes)]
 
 
 class _Running:
@@ -65,10 +79,21 @@ class _Running:
 
     def step(self, action: Any) -> bool:
         """Whether it has ended."""
+        if self.steps == MOST_STEPS and not has_time_limit(self.env):
+            raise self.env.failure(f"does not end: it was still running after {MOST_STEPS:,} steps", WITHOUT_END)
         observation, reward, terminated, truncated, _ = self.env.step(action)
         self.observation = np.asarray(observation)
         self.total, self.steps = self.total + float(reward), self.steps + 1
         return bool(terminated or truncated)
+
+
+def has_time_limit(env: gymnasium.Env[Any, Any]) -> bool:
+    """Whether one of gymnasium's time limits stands around the environment."""
+    while isinstance(env, gymnasium.Wrapper):
+        if isinstance(env, gymnasium.wrappers.TimeLimit):
+            return True
+        env = env.env
+    return False
 
 
 def frames(policy: Policy, env: Env, seed: int, every: int = 1) -> Iterator[np.ndarray]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,10 +14,12 @@ from ray.tune.registry import register_env
 
 from raycipe.framework import plugins
 from raycipe.framework.contracts import Agent, Policy
-from raycipe.framework.environments import Watched
+from raycipe.framework.environments import Watched, report_failure, reported_failure
 from raycipe.framework.episodes import Episode, play
+from raycipe.framework.errors import RunError
 from raycipe.framework.registry import build
 from raycipe.framework.streams import key
+from raycipe.framework.training.signals import POLL_S, stop_file
 from raycipe.launchers.rllib_metrics import EPISODES
 
 Roots = Sequence[tuple[str, str, str]]
@@ -71,26 +74,52 @@ def _resources(config: Any, resources: Mapping[str, Any]) -> None:
 
 
 def evaluate(
-    algorithm: Any, policy: Policy, recipe: Mapping[str, Any], roots: Roots, seeds: Sequence[int]
+    algorithm: Any, policy: Policy, recipe: Mapping[str, Any], roots: Roots, seeds: Sequence[int], run_dir: str
 ) -> list[Episode]:
-    """The evaluation's episodes in the order of their seeds, played by the env runners, or here if there are none."""
+    """The evaluation's episodes in the order of their seeds, played by the env runners, or here if there are none.
+
+    Fewer, if the run was asked to stop meanwhile.
+    """
     group = algorithm.env_runner_group
     ids = list(group.healthy_worker_ids())
-    if not ids:
-        return play(policy, build(recipe["env"], "envs", "env"), seeds)
     parts = [seeds[first :: len(ids)] for first in range(len(ids))]
-    works: list[Callable[[Any], Any]] = [partial(_play_on_runner, policy, recipe["env"], roots, part) for part in parts]
-    found = group.foreach_env_runner(works, local_env_runner=False, remote_worker_ids=ids)
+    works: list[Callable[[Any], Any]] = [
+        partial(_play_on_runner, policy, recipe["env"], roots, part, run_dir) for part in parts
+    ]
+    found = group.foreach_env_runner(works, local_env_runner=False, remote_worker_ids=ids) if ids else []
+    failure = reported_failure(run_dir)
+    if failure is not None:
+        raise failure
     episodes = {episode.seed: episode for part in found for episode in part}
-    missing = [seed for seed in seeds if seed not in episodes]  # a runner died meanwhile
+    missing = [seed for seed in seeds if seed not in episodes]  # of all, or of a runner that died meanwhile
     if missing:
-        episodes.update({item.seed: item for item in play(policy, build(recipe["env"], "envs", "env"), missing)})
-    return [episodes[seed] for seed in seeds]
+        here = play(policy, build(recipe["env"], "envs", "env"), missing, stop=Asked(run_dir))
+        episodes.update({episode.seed: episode for episode in here})
+    return [episodes[seed] for seed in seeds if seed in episodes]
 
 
-def _play_on_runner(policy: Policy, section: Any, roots: Roots, seeds: Sequence[int], runner: Any) -> list[Episode]:
+class Asked:
+    """Whether the run was asked to stop, for a loop that asks at each step: it looks a few times a second."""
+
+    def __init__(self, run_dir: str) -> None:
+        self.file, self.next = stop_file(run_dir), 0.0
+
+    def __call__(self) -> bool:
+        if time.monotonic() < self.next:
+            return False
+        self.next = time.monotonic() + POLL_S
+        return self.file.exists()
+
+
+def _play_on_runner(
+    policy: Policy, section: Any, roots: Roots, seeds: Sequence[int], run_dir: str, runner: Any
+) -> list[Episode]:
     plugins.adopt(list(roots))
-    return play(policy, build(section, "envs", "env"), seeds)
+    try:
+        return play(policy, build(section, "envs", "env"), seeds, stop=Asked(run_dir))
+    except RunError as error:  # RLlib would start the runner again and lose the reason
+        report_failure(run_dir, error)
+        return []
 
 
 def headless() -> None:

@@ -46,6 +46,9 @@ def train(config: Mapping[str, Any]) -> dict[str, Any]:
         session = Session({**config, "resume": config["resume"] or failures > 0}, warnings)
         try:
             return asdict(session.train())
+        except KeyboardInterrupt:  # a second signal: Ray's own end ends the actors, whatever they are doing
+            session.forget()
+            raise
         except RayActorError as death:
             if failures == allowed:
                 text = f"a learner died (restarted {failures} times before)"
@@ -97,8 +100,13 @@ class Session:
 
     def close(self) -> None:
         if self.algorithm is not None:
-            folder = Path(self.algorithm.logdir)  # RLlib makes one in the home folder for each algorithm
             self.algorithm.stop()
+            self.forget()
+
+    def forget(self) -> None:
+        """Leave the algorithm as it is."""
+        if self.algorithm is not None:
+            folder = Path(self.algorithm.logdir)  # RLlib makes one in the home folder for each algorithm
             self.algorithm = None
             with suppress(OSError):  # it goes unless somebody has put something there
                 folder.rmdir()
@@ -191,10 +199,22 @@ class Session:
             self.summary.stopped = self.summary.stopped or "until"
 
     def evaluate(self) -> None:
-        """Play the evaluation's episodes with the present policy: always the same ones, and none of the training's."""
+        """Play the evaluation's episodes with the present policy: always the same ones, and none of the training's.
+
+        One that is stopped midway says nothing, and one that fails takes no training with it.
+        """
         seeds = evaluation_seeds(self.seed, int(self.section.get("eval_episodes") or 10))
         policy = self.agent.policy(self.algorithm)
-        self.episodes = evaluate(self.algorithm, policy, self.recipe, self.roots, seeds)
+        try:
+            episodes = evaluate(self.algorithm, policy, self.recipe, self.roots, seeds, str(self.run_dir))
+        except RunError as error:
+            if error.kind != "nonfinite":  # weights that are not finite are worth nothing
+                self.save()
+            raise
+        if len(episodes) < len(seeds):
+            self.summary.stopped = "user"
+            return
+        self.episodes = episodes
         metrics = summary(self.episodes)
         self.evaluated_at = self.step
         self.row(metrics)

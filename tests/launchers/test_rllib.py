@@ -196,6 +196,32 @@ def test_an_environment_that_raises_tells_seed_step_and_frame(ray_session: Any, 
     assert "raising.py:" in error["message"] and ", step" in error["message"]
 
 
+def test_an_evaluation_without_end_is_refused_after_its_training_was_saved(
+    ray_session: Any, run_dir: Path, lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab({"envs/raising": RAISING.replace("self.steps >= 50", "False")})
+    monkeypatch.setattr("raycipe.framework.episodes.MOST_STEPS", 300)
+    result = launch(recipe(env={"type": "raising", "at": -1}, measures=[]), run_dir)
+    error = result["error"]
+    assert result["status"] == "failed" and error["type"] == "env" and error["where"] == "env"
+    assert "does not end: it was still running after 300 steps" in error["message"]
+    assert [item["step"] for item in result["checkpoints"]] == [512]
+
+
+def test_a_stop_ends_an_evaluation_without_end_and_saves(ray_session: Any, run_dir: Path, lab: Any) -> None:
+    from raycipe.framework.training.signals import stop_file
+
+    lab({"envs/raising": RAISING.replace("self.steps >= 50", "False")})
+
+    def stop(row: dict[str, Any]) -> None:
+        if row["step"] >= 512:
+            stop_file(run_dir).touch()
+
+    result = launch(recipe(env={"type": "raising", "at": -1}, measures=[]), run_dir, progress=stop)
+    assert result["error"] is None and (result["status"], result["stopped"]) == ("interrupted", "user")
+    assert newest(run_dir).name == "step-00000512" and "rl/eval_return" not in result["final"]
+
+
 def test_a_policy_that_becomes_nan_is_told(ray_session: Any, run_dir: Path, lab: Any) -> None:
     lab({"envs/raising": RAISING.replace("np.float32), 1.0, False", "np.float32), 1e30, False")})
     agent = {"type": "ppo", "train_batch_size": 128, "minibatch_size": 64, "value_clip": 1e38, "grad_clip": None}
@@ -286,7 +312,7 @@ def test_the_evaluation_is_the_same_wherever_it_is_played(ray_session: Any, tmp_
     algorithm = build_algorithm(plain, agent, env.facts(), str(tmp_path / "toy" / "x"), [])
     try:
         policy, seeds = agent.policy(algorithm), evaluation_seeds(3, 7)
-        assert evaluate(algorithm, policy, plain, [], seeds) == play(policy, env, seeds)
+        assert evaluate(algorithm, policy, plain, [], seeds, str(tmp_path)) == play(policy, env, seeds)
     finally:
         algorithm.stop()
 
