@@ -9,6 +9,7 @@ FINITE = ("choice", "grid")
 FRACTIONS = ("uniform", "loguniform", "quniform", "qloguniform")
 WHOLE = ("randint", "lograndint", "qrandint")
 FORMS = (*FINITE, *FRACTIONS, *WHOLE, "normal")
+MOST_STEPS = 10**9  # more could not be told apart
 FAR = 1e300  # stands for the values of a distribution without bounds
 SHAPES = "{choice: [a, b]}, {uniform: [low, high]}, {loguniform: [low, high]}, {randint: [low, high]}, ..."
 
@@ -84,6 +85,10 @@ def _interval(name: str, body: Node, form: Node, told: str = "") -> list[Node]:
         raise Mistake(body, f"{name} needs low > 0, not {words.bare(low)}")
     if wanted == 3 and numbers[2] <= 0:
         raise Mistake(body, f"{name} needs a step > 0, not {words.bare(numbers[2])}")
+    if wanted == 3 and (high - low) / numbers[2] > MOST_STEPS:
+        raise Mistake(
+            body, f"{name} has too many steps: take one of at least {(high - low) / MOST_STEPS:.1g}, or no step"
+        )
     if name in WHOLE and any(float(n) != int(n) for n in numbers):
         raise Mistake(body, f"{name} needs integers")
     values = [*body.value[:2]]

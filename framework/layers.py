@@ -53,10 +53,19 @@ def _lay_maps(low: Node, high: Node, path: str, problems: list[Problem]) -> Node
         return _replace(low, changed(high, {**high.value, "type": _replace(old, new)}))
     merged = dict(low.value)
     for key, child in high.value.items():
-        merged[key] = _lay(merged[key], child, join(path, key), problems) if key in merged else child
+        if key not in merged:
+            merged[key] = child
+        elif _is_space(path):  # one distribution can't be mixed with another: it takes its place
+            merged[key] = _replace(merged[key], child)
+        else:
+            merged[key] = _lay(merged[key], child, join(path, key), problems)
     for key in taken_away(_section(path), high.value):
         merged.pop(key, None)
     return changed(high if old is None and new is not None else low, merged)
+
+
+def _is_space(path: str) -> bool:
+    return path == "sweep.space" or (path.startswith("profiles.") and path.endswith(".sweep.space"))
 
 
 def _section(path: str) -> str:

@@ -69,7 +69,7 @@ class Distribution(NamedTuple):
         low, high, step = self.numbers
         index = max(0, min(index, math.floor((high - low) / step + 1e-9)))
         value = low + index * step
-        return int(value) if self.is_whole else float(f"{value:.12g}")
+        return int(value) if self.is_whole else float(f"{value:.15g}")  # 0.1 + 2 · 0.1 is 0.3
 
     def clipped(self, value: float) -> Any:
         low, high = self.ends

@@ -35,6 +35,8 @@ def run_launch(args: argparse.Namespace) -> int:
 
         return resume(args)
     recipe = checked(args.recipe, args.overrides, args.profile, args.data_root)
+    if args.sweep:
+        require_sweep(recipe)
     if args.check:
         return report_check(recipe, args)
     return start(recipe, args)
@@ -94,8 +96,6 @@ def start(recipe: Recipe, args: argparse.Namespace) -> int:
     from raycipe.framework.construct import located
     from raycipe.launchers.display import Display
 
-    if args.sweep:
-        require_sweep(recipe)
     display = Display(args.quiet)
     run = runs.create(args.storage, recipe.name)
     attempt = Attempt(recipe, run, display, args)
@@ -271,6 +271,8 @@ class Attempt:
             self.has_begun = True
             if self.is_resume and self.recipe.plain != self.run.resolved():
                 self.run.write("resolved.yaml", dump(self.recipe.plain))
+                if (self.run.path / "written.yaml").exists():  # which its trials are made of
+                    self.run.write("written.yaml", self.recipe.as_written())
             begin_attempt(self.run, self.resumed_from)
 
     def resume_command(self) -> str:

@@ -10,24 +10,26 @@ from typing import Any
 from raycipe.framework.errors import NotStarted, RunError
 from raycipe.framework.results.diff import differences, shown
 from raycipe.framework.runs import Run, begun, checkpoint_steps, find, find_all, newest
+from raycipe.framework.spaces import is_grid
 from raycipe.launchers.launch import Attempt, checked, launcher_of
 
 FREE = ("about", "paper", "track", "expect", "profiles", "sweep", "resources", "extends")
+FREE_SWEEP = ("trials", "minutes", "concurrent", "max_failures")
 FREE_TRAIN = (
     "epochs",
     "steps",
-    "minutes",
-    "eval_every",
     "env_steps",
     "iterations",
+    "minutes",
+    "eval_every",
     "checkpoint_every",
     "measure_every",
     "keep",
     "log_every",
     "early_stop",
+    "until",
 )
 
-    "until",
 
 def resume(args: argparse.Namespace) -> int:
     """Resume the run that `args.recipe` names, or the newest run of the recipe file that it names."""
@@ -48,6 +50,9 @@ def resume(args: argparse.Namespace) -> int:
         refuse_changes(run, recipe.plain)
         refuse_if_done(run, recipe.plain)
         refuse_shorter(run, recipe.plain)
+        if args.check:
+            print(f"{run}: can be resumed")
+            return 0
         display = Display(args.quiet)
         display.info(f"resuming {run}")
         return go_on(Attempt(recipe, run, display, args))
@@ -93,22 +98,34 @@ def require_components(run: Run) -> None:
 
 def refuse_changes(run: Run, recipe: Mapping[str, Any]) -> None:
     """A resumed run must mean the same: only its length, cadences, resources and trackers may change."""
-    changed = list(differences(meaning(run.resolved()), meaning(recipe)))
+    varies = is_varied(run)
+    changed = list(differences(meaning(run.resolved(), varies), meaning(recipe, varies)))
     if changed:
         lines = [f"{item.path}: {shown(item.left)} -> {shown(item.right)}" for item in changed]
         raise RunError("run", f"{run}: the recipe has changed since", "\n".join([*lines, "launch it as a new run"]))
 
 
-def meaning(recipe: Mapping[str, Any]) -> dict[str, Any]:
+def is_varied(run: Run) -> bool:
+    """Whether it is a sweep or a study: its trials have one length, and those that have ended keep it."""
+    return is_sweep(run) or "study" in run.resolved()
+
+
+def meaning(recipe: Mapping[str, Any], varies: bool) -> dict[str, Any]:
     kept = {key: value for key, value in recipe.items() if key not in FREE}
-    kept["train"] = {key: value for key, value in (recipe.get("train") or {}).items() if key not in FREE_TRAIN}
-    return kept
+    train = recipe.get("train") or {}
+    if varies:
+        sweep = recipe.get("sweep") or {}
+        return {**kept, "train": train, "sweep": {k: value for k, value in sweep.items() if k not in FREE_SWEEP}}
+    return {**kept, "train": {key: value for key, value in train.items() if key not in FREE_TRAIN}}
 
 
 def refuse_if_done(run: Run, recipe: Mapping[str, Any]) -> None:
     """Refuse to resume a finished run, unless the recipe now lifts what ended it; the hint names that."""
     result = run.read("result.json")
     if run.ended() != "done":
+        return
+    if is_varied(run):
+        refuse_if_no_trial_is_left(run, recipe)
         return
     before, now = run.resolved().get("train") or {}, recipe.get("train") or {}
     if result.get("stopped") == "minutes":
@@ -117,6 +134,9 @@ def refuse_if_done(run: Run, recipe: Mapping[str, Any]) -> None:
     elif result.get("stopped") == "early_stop":
         goes_on = now.get("early_stop") != before.get("early_stop")
         help_ = "train.early_stop ended it: raise train.early_stop.patience, or set train.early_stop=null"
+    elif result.get("stopped") == "until":
+        goes_on = now.get("until") != before.get("until")
+        help_ = "train.until ended it: raise train.until.at_least, or set train.until=null"
     else:
         lengths = ("env_steps", "iterations") if "agent" in recipe else ("epochs", "steps")
         goes_on = any((now.get(key) or 0) > (before.get(key) or 0) for key in lengths)
@@ -124,6 +144,24 @@ def refuse_if_done(run: Run, recipe: Mapping[str, Any]) -> None:
     if not goes_on:
         at = f" at step {result['steps']}" if result.get("stopped") and result.get("steps") else ""
         raise RunError("run", f"{run}: is done{at}", f"to train on, {help_} in the same command")
+
+
+def refuse_if_no_trial_is_left(run: Run, recipe: Mapping[str, Any]) -> None:
+    """Refuse to resume a finished study, and a finished sweep that shall not get more trials."""
+    if not is_sweep(run):
+        raise RunError("run", f"{run}: is done", "launch another study as a new run")
+    before, now = run.resolved()["sweep"], recipe["sweep"]
+    if run.read("result.json").get("stopped") == "minutes":
+        if now.get("minutes") is None or now["minutes"] > (before.get("minutes") or 0):
+            return
+        help_ = "its sweep.minutes were over: raise them, or set sweep.minutes=null"
+    elif is_grid(now):
+        help_ = "a grid has all its trials: launch a larger one as a new run"
+    elif (now.get("trials") or 0) > (before.get("trials") or 0):
+        return
+    else:
+        help_ = "for more trials raise sweep.trials in the same command"
+    raise RunError("run", f"{run}: is done", help_)
 
 
 def refuse_shorter(run: Run, recipe: Mapping[str, Any]) -> None:
@@ -135,9 +173,6 @@ def refuse_shorter(run: Run, recipe: Mapping[str, Any]) -> None:
     rows = [row for row in run.rows() if steps and row["step"] <= steps[-1]]
     for key, at in (("steps", "step"), ("epochs", "epoch")):
         reached = max((row[at] for row in rows), default=0)
-    elif result.get("stopped") == "until":
-        goes_on = now.get("until") != before.get("until")
-        help_ = "train.until ended it: raise train.until.at_least, or set train.until=null"
         if train.get(key) is not None and train[key] < reached:
             message = f"{run}: is at {at} {reached:g} already, and train.{key} asks for {train[key]}"
             raise RunError("run", message, "ask for more, or launch it as a new run")

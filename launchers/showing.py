@@ -9,6 +9,7 @@ from raycipe.framework.words import allowed_range, bare, branches, listed, type_
 
 WIDTH = 100
 NARROWEST = 20  # columns left beside the names, below which a text goes under its name
+FEW = 12
 MANY = 1000  # from here on a bound of the length is a safeguard, no property of the argument
 Json = dict[str, Any]
 
@@ -109,6 +110,12 @@ def _is_half(found: str) -> bool:
 
 def _shape(name: str, branch: Json) -> str:
     """The type in words; a bound on one side follows at once, a range later with the argument's name."""
+    if "enum" in branch:  # all of them: a message has room for some, this page is where the others are looked up
+        return (
+            "one of " + ", ".join(bare(value) for value in branch["enum"])
+            if len(branch["enum"]) > FEW
+            else wants(branch)
+        )
     if type_of(branch) == "array":
         return _list_shape(branch)
     limits = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
@@ -121,8 +128,10 @@ def _list_shape(branch: Json) -> str:
     """A list with its length, where that is bounded on purpose, and what its entries are."""
     places = branch.get("prefixItems", [])
     least, most = branch.get("minItems", 0), branch.get("maxItems", MANY)
-    length = f" of {least}" if least == most else f" of {least} to {most}" if 0 < least and most < MANY else ""
-    entries = [" or ".join(wants(part) for part in branches(place)) for place in [*places, branch.get("items")] if place]
+    length = f" of {least}" if least == most else f" of {least} to {most}" if least > 0 and most < MANY else ""
+    entries = [
+        " or ".join(_shape("", part) for part in branches(place)) for place in [*places, branch.get("items")] if place
+    ]
     if not entries:
         return f"a list{length}"
     if len(set(entries)) == 1:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from raycipe.launchers.background import Background
 from raycipe.launchers.outcome import Progress, Say, outcome_of
+from raycipe.launchers.tune_check import check_trials
 from raycipe.launchers.tune_slots import Slots, refuse_trial
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class _Sweep:
         self.plan = Plan(self.run, self.sweep, recipe.plain["seed"])
         self.base = Base(run_dir, [tuple(root) for root in roots], files_under(recipe))
         self.stop = stop_file(run_dir)
+        check_trials(recipe, files_under(recipe))
 
     def on_ray(self, prepare: Callable[[], None], flags: Mapping[str, bool]) -> dict[str, Any]:
         import ray
@@ -134,11 +136,10 @@ class _Sweep:
         replay(scheduler, self.scheduler["type"], earlier_curves(self.plan, metric, mode))
         population = self.scheduler["type"] == "pbt"
         proposer = None if population else Proposer(self.plan, config, self.stop.exists)
-        trials = [{**config, "number": number, "changes": self.plan.changes(number)} for number in self.plan.open]
         limit = places if self.slots.is_nested else None
         return tune.Tuner(
             tune.with_resources(TrialActor, self.slots.request(places)),
-            param_space=_population(trials) if population else {},
+            param_space=_population(config, self.plan) if population else {},
             tune_config=tune.TuneConfig(
                 search_alg=proposer,
                 scheduler=scheduler,
@@ -163,14 +164,13 @@ class _Sweep:
 STOPPING = "stopping: each running trial saves a checkpoint (press Ctrl-C again to stop at once)"
 
 
-def _population(trials: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _population(config: Mapping[str, Any], plan: Any) -> dict[str, Any]:
     """The configs of trials that all exist from the start, which population based training asks for."""
     from ray import tune
 
-    keys = ("number", "changes")
-    by_number = {trial["number"]: trial["changes"] for trial in trials}
+    by_number = {number: plan.changes(number) for number in plan.open}
     return {
-        **{key: value for key, value in trials[0].items() if key not in keys},
+        **config,
         "number": tune.grid_search(list(by_number)),
         "changes": tune.sample_from(lambda config: by_number[config["number"]]),
     }

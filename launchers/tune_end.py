@@ -45,21 +45,38 @@ def _name_best(recipe: Recipe, run: Run, best: Trial, outcome: dict[str, Any], o
     outcome["final"] = dict(best.result.get("final") or {})
     outcome["steps"], outcome["epochs"] = best.result.get("steps"), best.result.get("epochs")
     outcome["trials"]["best"] = best.name
-    run.write(BEST, best_recipe(recipe, best))
+    run.write(BEST, best_recipe(recipe, run, best))
     outcome["artifacts"].append({"path": BEST, "kind": "text", "title": "the best trial's recipe"})
     on_info(f"best trial {best.name}: {told(best.changes)}")
 
 
-def best_recipe(recipe: Recipe, best: Trial) -> str:
+def best_recipe(recipe: Recipe, whole: Run, best: Trial) -> str:
     """The best trial's recipe as a file that can be launched, with the claim of the whole."""
     from raycipe.framework.variation import vary
 
     written = vary(recipe, best.changes, aside=("sweep",), data_root=_root(recipe)).text.decode()
     sweep = f"{best.run.name}/{best.run.path.parent.parent.name}"
-    head = f"# Trial {best.name} of the sweep {sweep}\n#   {told(best.changes)}\n"
+    head = f"# Trial {best.name} of the sweep {sweep}\n#   {told(best.changes)}\n#   {launch_command(recipe, whole)}\n"
     if (best.run.path / "lineage.json").exists():
         head += "# Its values changed while it trained (trials/*/lineage.json): this recipe holds the last ones.\n"
     return head + written
+
+
+def launch_command(recipe: Recipe, whole: Run) -> str:
+    """How the best recipe is launched where it lies: files outside its project and own components are named."""
+    import shlex
+    from pathlib import Path
+
+    from raycipe.framework.inputs import project_root
+    from raycipe.framework.plugins import added_folders
+
+    words = ["launch", str(whole.path / BEST)]
+    for folder in added_folders():
+        words += ["--components", folder]
+    root, inside = _root(recipe), Path(project_root(str(whole.path.resolve())))
+    if root is not None and not Path(root).is_relative_to(inside):
+        words += ["--data-root", root]
+    return shlex.join(words)
 
 
 def _root(recipe: Recipe) -> str | None:

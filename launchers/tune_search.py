@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -20,6 +21,7 @@ from raycipe.framework.runs import TRIALS, Run, final_values, trials
 from raycipe.framework.spaces import Distribution, choose, count_of, drawn
 from raycipe.framework.streams import key
 
+NUMBER = re.compile(r"\d{4,}\Z")
 ASKED = "search.json"  # what Optuna was asked, in the sweep's run folder
 
 
@@ -35,7 +37,10 @@ class Plan:
         self.run, self.sweep, self.seed = run, sweep, seed
         self.count = count_of(sweep)
         self.objectives = objectives_of(sweep)
-        self.known = {int(trial.path.name): trial.read("provenance.json")["changes"] for trial in trials(run)}
+        begun = {trial.path.name: trial for trial in trials(run)}  # somebody may have put other folders beside them
+        self.known = {
+            int(name): trial.read("provenance.json")["changes"] for name, trial in begun.items() if NUMBER.match(name)
+        }
         self.scheduler = scheduler_of(sweep)
         self.done = {number for number in self.known if self.folder(number).status() == "done"}
         self.out_of_time = False  # the sweep's minutes are over before its trials are

@@ -21,6 +21,11 @@ def laid(low: str, high: str) -> Any:
 
 
 RULES = {
+    "a distribution is replaced by another": (
+        "sweep: {space: {o.lr: {uniform: [0, 1]}, o.m: [1]}}",
+        "sweep: {space: {o.lr: {loguniform: [1, 2]}}}",
+        {"sweep": {"space": {"o.lr": {"loguniform": [1, 2]}, "o.m": [1]}}},
+    ),
     "maps merge by key": ("a: {b: 1, c: 2}", "a: {c: 3, d: 4}", {"a": {"b": 1, "c": 3, "d": 4}}),
     "the same type keeps its arguments": (
         "o: {type: t, lr: 1}",

@@ -97,6 +97,7 @@ def test_each_form_of_distribution_is_allowed(entry: str, find: Any) -> None:
         ("optimizer.lr: {uniform: [1]}", "uniform needs [low, high], two numbers"),
         ("optimizer.lr: {uniform: [a, b]}", "uniform needs [low, high], two numbers"),
         ("optimizer.lr: {quniform: [0, 1]}", "quniform needs [low, high, step], three numbers"),
+        ("optimizer.lr: {quniform: [0.1, 1, 1.0e-320]}", "quniform has too many steps: take one of at least 9e-10"),
         ("optimizer.lr: {quniform: [0, 1, 0]}", "quniform needs a step > 0, not 0"),
         ("optimizer.lr: {normal: [0, 0], clip: [0, 1]}", "normal needs sd > 0, not 0"),
         ("optimizer.lr: {normal: [0, 1]}", "must be a number >= 0, and normal has no bounds"),

@@ -109,6 +109,77 @@ def test_a_resumed_sweep_runs_only_what_has_not_ended_with_the_values_of_an_unbr
     assert [attempt["how"] for attempt in attempts] == ["done", "done"] and attempts[1]["resumed_from"] is not None
 
 
+def test_a_resumed_sweep_may_get_more_trials_but_no_other_length_or_space(
+    sweep: Sweep, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, run = sweep("sweep.trials=1", "train.epochs=1")
+    first = results(run)["0001"]["final"]
+    shutil.copytree(run.path / "trials" / "0001", run.path / "trials" / "0001-copy")  # somebody looked at it there
+    for words, told in (
+        ([], "is done\n    for more trials raise sweep.trials in the same command"),
+        (["train.epochs=3"], "the recipe has changed since\n    train.epochs: 1 -> 3"),
+        (["sweep.space={optimizer.lr: [0.1]}"], "the recipe has changed since\n    sweep.space"),
+    ):
+        capsys.readouterr()
+        assert launch(["--resume", str(run), *words]) == 2
+        assert told in capsys.readouterr().err
+    assert launch(["--resume", str(run), "sweep.trials=2", "--check"]) == 0
+    assert capsys.readouterr().out == f"{run}: can be resumed\n" and "0002" not in results(run)
+    assert launch(["--resume", str(run), "sweep.trials=2"]) == 0
+    assert results(run)["0001"]["final"] == first and results(run)["0002"]["status"] == "done"
+    assert "trials: 2" in (run.path / "written.yaml").read_text()
+
+
+def test_optuna_is_asked_for_a_trial_when_earlier_ones_have_ended(
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("optuna")
+    from raycipe.launchers.tune_search import Study
+
+    told: list[tuple[int, int]] = []
+    ask = Study.ask
+
+    def asked(study: Any, number: int) -> Any:
+        told.append((number, len(study.study.get_trials(states=[study.optuna.trial.TrialState.COMPLETE]))))
+        return ask(study, number)
+
+    monkeypatch.setattr(Study, "ask", asked)
+    code, _ = sweep("sweep.trials=5", "sweep.concurrent=1", "sweep.search=optuna", "train.epochs=1")
+    assert code == 0 and [number for number, _ in told] == [1, 2, 3, 4, 5]
+    assert all(known >= number - 2 for number, known in told), told  # one waits while one runs
+
+
+def test_values_that_do_not_fit_each_other_are_told_before_anything_starts(
+    sweep: Sweep, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep.file.write_text(
+        RECIPE.replace("lr: 0.1}", "lr: 0.1, momentum: 0}").replace(
+            "{optimizer.lr: {loguniform: [1e-3, 1.0]}}",
+            "{optimizer.type: {grid: [sgd, adam]}, optimizer.momentum: {grid: [0, 0.9]}}",
+        )
+    )
+    assert launch([str(sweep.file), "--sweep", "--storage", str(sweep.folder / "runs")]) == 2
+    told = capsys.readouterr().err
+    assert "sweep.space: trial 0003 (optimizer.type=adam, optimizer.momentum=0): optimizer.momentum: unknown" in told
+    assert not (sweep.folder / "runs" / "tuned").exists() or not list((sweep.folder / "runs" / "tuned").glob("2*"))
+
+
+def test_an_estimators_own_rules_are_asked_for_every_value(sweep: Sweep, capsys: pytest.CaptureFixture[str]) -> None:
+    sweep.file.write_text("""
+recipe: 1
+name: tuned
+data: breast_cancer
+estimator: {type: sklearn, name: DecisionTreeClassifier, arguments: {max_leaf_nodes: 5}}
+sweep:
+  space: {estimator.arguments.max_leaf_nodes: {randint: [1, 50]}}
+  trials: 2
+  metric: val/loss
+  mode: min
+""")
+    assert launch([str(sweep.file), "--sweep", "--storage", str(sweep.folder / "runs")]) == 2
+    assert "7:58: sweep.space.estimator.arguments.max_leaf_nodes: " in capsys.readouterr().err
+
+
 def test_a_failing_trial_is_told_at_once_and_the_others_go_on(sweep: Sweep, capsys: pytest.CaptureFixture[str]) -> None:
     code, run = sweep(space="{train.batch_size: {grid: [64, 100000, 128]}}")
     told = capsys.readouterr().out
