@@ -150,6 +150,6 @@ def test_a_missing_optuna_is_told_before_anything_starts(
 @pytest.mark.slow
 def test_the_packaged_sweep_runs_at_its_smallest_size(tmp_path: Path, ray_session: Any) -> None:
     words = ["--profile", "smoke", "--sweep", "-q", "--storage", str(tmp_path)]
-    assert launch([str(ROOT / "recipes" / "sweeps" / "digits.yaml"), *words]) == 0
+    assert launch([str(ROOT / "recipes" / "sweeps" / "sweep_digits.yaml"), *words]) == 0
     run = Run(next(tmp_path.glob("sweep_digits/2*")))
     assert run.read("result.json")["trials"]["done"] == 2
