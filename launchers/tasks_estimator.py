@@ -33,6 +33,7 @@ def fit(job: Job) -> Trained:
     shared = {"recipe": job.plain, "facts": data.facts, "train": found["train"], "roots": job.roots}
     estimator = build_estimator(shared)
     estimator.check(data.facts, found)
+    estimator.fan_out = mapper(job.places)
     is_ours = "estimator" in job.recipe.plain
     job.on_info(f"fitting {job.plain['estimator']['type']} on {len(found['train']['X']):,} examples ...")
     with threads(job.plain):

@@ -43,7 +43,7 @@ def posterior(estimator: GbayesCausal) -> Any:
     true = report.truth_of(estimator)
     if true is not None:
         axes.axvline(true, color=ORANGE, label="truth")
-    axes.set(xlabel=estimator.loss.words or estimator.estimand.words, ylabel="density", xlim=(at[0], at[-1]))
+    axes.set(xlabel=estimator.loss_.words or estimator.estimand_.words, ylabel="density", xlim=(at[0], at[-1]))
     axes.legend(frameon=False, fontsize=8)
     return figure
 
@@ -79,12 +79,12 @@ def effects(estimator: GbayesCausal) -> Any:
     order = np.argsort(mean)
     share = np.linspace(0, 1, len(rows))
     true = sample.true_effect
-    if true is not None and not estimator.loss.words:
+    if true is not None and not estimator.loss_.words:
         axes.plot(share, true[rows][order], ".", color=ORANGE, markersize=3, label="truth")
     axes.fill_between(share, low[order], high[order], color=BLUE, alpha=0.25, label=f"{estimator.level:.0%} pointwise")
     axes.plot(share, mean[order], color=BLUE, label="posterior mean")
     axes.axhline(0, color=GREY, linewidth=0.8)
-    axes.set(xlabel="share of rows, by effect", ylabel=estimator.loss.words or "effect")
+    axes.set(xlabel="share of rows, by effect", ylabel=estimator.loss_.words or "effect")
     axes.legend(frameon=False, fontsize=8)
     return figure
 
@@ -110,7 +110,7 @@ def slices(estimator: GbayesCausal) -> Any:
 def curve_rows(estimator: GbayesCausal) -> list[dict[str, Any]]:
     """The dose-response curve with pointwise intervals."""
     low, high = np.quantile(estimator.fits_[0].sample.treatment, [0.05, 0.95])
-    at = np.linspace(low, high, getattr(estimator.estimand, "points", 21))
+    at = np.linspace(low, high, getattr(estimator.estimand_, "points", 21))
     mean = estimator.predict(at[:, None])
     bottom, top = estimator.interval(at[:, None])
     columns = zip(at, mean, bottom, top, strict=True)

@@ -29,6 +29,7 @@ from raycipe.framework.contracts import (
     Sample,
     Solution,
 )
+from raycipe.framework.contracts.causal import FanOut
 
 Array = np.ndarray
 PROBABILITIES = ("e", "z")
@@ -73,6 +74,7 @@ def fit_once(
     draws: int,
     trim: bool = False,
     folds: Array | None = None,
+    fan_out: FanOut = map,
 ) -> Fit:
     """The steps of the paper in their order. `folds` may be given; else they are drawn."""
     import time
@@ -83,7 +85,7 @@ def fit_once(
     if folds is None:
         count = largest_folds(sample, nuisance.folds, estimand.design)
         folds = make_folds(sample, count, nuisance.stratify, estimand.design, seed, arm)
-    nuisances = nuisance.fit(sample, estimand.design, folds, seed, 1.0 if arm is None else arm)
+    nuisances = nuisance.fit(sample, estimand.design, folds, seed, 1.0 if arm is None else arm, fan_out)
     raw = nuisances.values
     seen = overlap_of(raw, sample, loss.clip, arm, estimand.type_name)
     if trim and "e" in raw:

@@ -47,17 +47,17 @@ def average(fits: Sequence[Fit]) -> tuple[list[Array], list[float]]:
 
 def truth_of(estimator: GbayesCausal) -> float | None:
     """The true value of what is reported as the estimate, where it is known."""
-    if estimator.loss.words:
+    if estimator.loss_.words:
         return None
-    if estimator.estimand.type_name in ("cate", "gate"):
+    if estimator.estimand_.type_name in ("cate", "gate"):
         known = estimator.fits_[0].sample.true_effect
         return None if known is None else float(known.mean())
-    return estimator.estimand.truth
+    return estimator.estimand_.truth
 
 
 def one_number(estimator: GbayesCausal, level: float | None = None) -> summary.Summary | None:
     """The estimate: the scalar itself, or the average of a function; none of a dose-response curve."""
-    if estimator.estimand.design == "dose":
+    if estimator.estimand_.design == "dose":
         return None
     functionals, shifts = average(estimator.fits_)
     wanted = estimator.level if level is None else level
@@ -79,7 +79,7 @@ def values(estimator: GbayesCausal) -> dict[str, float]:
         seen = fit.overlap
         found.update(clipped=seen.clipped, ess_control=seen.ess_control, ess_treated=seen.ess_treated)
         found["overlap"] = VERDICTS[seen.verdict]
-    if estimator.estimand.design == "instrument":
+    if estimator.estimand_.design == "instrument":
         found["instrument_strength"] = weak_instrument(fit.problem)
     if "ratio" in fit.raw:
         ratio = fit.raw["ratio"]
@@ -151,10 +151,10 @@ def evidence(estimator: GbayesCausal) -> Measured:
     if fit.density.size == 1:
         drawn["posterior"] = lambda: figures.posterior(estimator)
         tables["draws"] = [{"draw": float(value)} for each in estimator.fits_ for value in each.solution.draws[:, 0]]
-    elif estimator.estimand.design == "dose":
+    elif estimator.estimand_.design == "dose":
         drawn["curve"] = lambda: figures.curve(estimator)
         tables["curve"] = figures.curve_rows(estimator)
-    elif estimator.estimand.labels():
+    elif estimator.estimand_.labels():
         tables["groups"] = group_rows(estimator)
         drawn["groups"] = lambda: figures.groups(tables["groups"], estimator.level)
     else:
@@ -170,9 +170,9 @@ def evidence(estimator: GbayesCausal) -> Measured:
 
 def group_rows(estimator: GbayesCausal) -> list[dict[str, Any]]:
     size = estimator.fits_[0].density.size
-    covariates = estimator.estimand.covariates(estimator.fits_[0].sample)
+    covariates = estimator.estimand_.covariates(estimator.fits_[0].sample)
     rows = []
-    for number, label in enumerate(estimator.estimand.labels()):
+    for number, label in enumerate(estimator.estimand_.labels()):
         unit = [np.eye(size)[number]] * len(estimator.fits_)
         shifts = [0.0] * len(estimator.fits_)
         seen = summary.summarize(estimator.fits_, unit, shifts, estimator.level, estimator.combine)
@@ -183,10 +183,10 @@ def group_rows(estimator: GbayesCausal) -> list[dict[str, Any]]:
 
 def page(estimator: GbayesCausal) -> str:
     """The report in words, doubts first."""
-    estimand, fit = estimator.estimand, estimator.fits_[0]
+    estimand, fit = estimator.estimand_, estimator.fits_[0]
     n = len(fit.sample)
     lines = [f"NOTE  {note}" for note in estimator.notes_]
-    lines += ["", f"Estimand: {estimator.loss.words or estimand.words}"]
+    lines += ["", f"Estimand: {estimator.loss_.words or estimand.words}"]
     lines.append(f"Assumes: {ASSUMPTIONS[estimand.design]}")
     kept = f" of {len(fit.folds)}" if estimator.trim == "drop" else ""
     lines.append(f"Data: {n}{kept} rows, {fit.sample.X.shape[1]} covariates, {len(np.unique(fit.folds))} folds")

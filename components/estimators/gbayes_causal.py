@@ -25,7 +25,7 @@ from raycipe.framework.contracts import (
     Prior,
 )
 from raycipe.framework.errors import RunError
-from raycipe.framework.registry import make, register
+from raycipe.framework.registry import build, make, register
 from raycipe.framework.streams import key
 
 HINTS = {
@@ -104,37 +104,44 @@ class GbayesCausal(Estimator, BaseEstimator):  # type: ignore[misc]  # scikit-le
     # ------------------------------------------------------------------------------------------ checks
 
     def parts(self) -> Parts:
-        """The components, with the defaults that depend on the estimand. Raises ValueError for a mismatch."""
-        estimand, is_function = self.estimand, self.estimand.is_function
-        prior = self.prior or make("priors/gp" if is_function else "priors/gaussian")
+        """The components, with the defaults that depend on the estimand. Raises ValueError for a mismatch.
+
+        In Python an argument may be a component, its type's name, or a dict as in a recipe.
+        """
+
+        def part(name: str, kind: str) -> Any:
+            return build(getattr(self, name), kind, name, {"seed": self.seed})
+
+        estimand, loss = part("estimand", "estimands"), part("loss", "losses")
+        is_function = estimand.is_function
+        prior = part("prior", "priors") if self.prior else make("priors/gp" if is_function else "priors/gaussian")
         usual = "calibrations/residual" if is_function else "calibrations/sandwich"
-        calibration = self.calibration or make(usual)
-        if self.loss.type_name not in estimand.losses:
-            hint = HINTS.get((estimand.type_name, self.loss.type_name), f"take {', '.join(estimand.losses)}")
-            raise ValueError(f"loss: {self.loss.type_name} does not identify {estimand.type_name}: {hint}")
+        calibration = part("calibration", "calibrations") if self.calibration else make(usual)
+        if loss.type_name not in estimand.losses:
+            hint = HINTS.get((estimand.type_name, loss.type_name), f"take {', '.join(estimand.losses)}")
+            raise ValueError(f"loss: {loss.type_name} does not identify {estimand.type_name}: {hint}")
         if prior.is_function != is_function:
             takes = "a prior over functions: gp, linear, random_features" if is_function else "a prior over numbers"
             raise ValueError(f"prior: {estimand.type_name} takes {takes}, not {prior.type_name}")
         if is_function and self.combine == "median" and self.repeats > 1:
             raise ValueError("combine: median joins scalars alone: take mixture")
-        return Parts(estimand, self.loss, self.nuisance, prior, calibration, self.posterior)
+        posterior, nuisance = part("posterior", "posteriors"), part("nuisance", "nuisances")
+        return Parts(estimand, loss, nuisance, prior, calibration, posterior)
 
     def check(self, facts: Mapping[str, Any], splits: Mapping[str, Mapping[str, np.ndarray]]) -> None:
         train = splits["train"]
         try:
-            self.parts()
-            if "num_classes" in facts and not hasattr(train.get("treatment"), "shape"):
-                raise ValueError("treatment: the data has none")
-            self._read(train["X"], train["y"], train)
+            parts = self.parts()
+            self._read(train["X"], train["y"], train, parts.estimand)
         except ValueError as error:
             argument = str(error).partition(":")[0]
             is_ours = argument in ("loss", "prior", "combine", "estimand")
             where = f"estimator.{argument}" if is_ours else "estimator"
             raise RunError("recipe" if is_ours else "data", str(error), where=where) from error
-        self.nuisance.check(self.estimand.design, facts)
+        parts.nuisance.check(parts.estimand.design, facts)
 
-    def _read(self, X: Any, y: Any, roles: Mapping[str, Any]) -> Read:
-        return read(X, y, roles, self.estimand.design, getattr(self.estimand, "level", None))
+    def _read(self, X: Any, y: Any, roles: Mapping[str, Any], estimand: Estimand) -> Read:
+        return read(X, y, roles, estimand.design, getattr(estimand, "level", None))
 
     # ------------------------------------------------------------------------------------------ fit
 
@@ -147,8 +154,9 @@ class GbayesCausal(Estimator, BaseEstimator):  # type: ignore[misc]  # scikit-le
         if "sample_weight" in roles:
             roles["weights"] = roles.pop("sample_weight")
         parts = self.parts()
+        self.estimand_, self.loss_ = parts.estimand, parts.loss
         self.feature_names_in_ = np.asarray(X.columns, dtype=object) if hasattr(X, "columns") else None
-        sample, notes = self._read(X, y, roles)
+        sample, notes = self._read(X, y, roles, parts.estimand)
         self.n_features_in_ = sample.X.shape[1]
         self.notes_ = list(notes)
         self.fits_: list[Fit] = []
@@ -162,6 +170,7 @@ class GbayesCausal(Estimator, BaseEstimator):  # type: ignore[misc]  # scikit-le
                 draws=-(-self.draws // self.repeats),
                 trim=self.trim == "drop",
                 folds=None if given_folds is None else np.asarray(given_folds),
+                fan_out=self.fan_out,
             )
             self.fits_.append(fit)
         self.notes_ += report.doubts(self.fits_, parts, self.level)
@@ -180,7 +189,7 @@ class GbayesCausal(Estimator, BaseEstimator):  # type: ignore[misc]  # scikit-le
             X = X[list(names)]
         rows = np.asarray(X, dtype=np.float64)
         rows = rows.reshape(len(rows), -1)
-        wanted = 1 if self.estimand.design == "dose" else self.n_features_in_
+        wanted = 1 if self.estimand_.design == "dose" else self.n_features_in_
         if rows.shape[1] != wanted:
             raise ValueError(f"X: has {rows.shape[1]} columns, and the fit had {wanted}")
         return rows
@@ -207,7 +216,7 @@ class GbayesCausal(Estimator, BaseEstimator):  # type: ignore[misc]  # scikit-le
     @property
     def is_function(self) -> bool:
         """Whether there is an effect for every row, instead of one for all."""
-        return self.estimand.is_function
+        return self.estimand_.is_function
 
     def summary(self) -> dict[str, float]:
         """The figures of the report."""
@@ -219,15 +228,15 @@ class GbayesCausal(Estimator, BaseEstimator):  # type: ignore[misc]  # scikit-le
         Nothing for instruments, several levels and dose-response curves.
         """
         fit = self.fits_[0]
-        if self.estimand.design != "binary":
+        if self.estimand_.design != "binary":
             return {}
-        held = self._read(X, y, roles).sample
+        held = self._read(X, y, roles, self.estimand_).sample
         effect = summary.mean_at(self.fits_, held.X)
         found = {}
-        if fit.nuisances.at is not None and not self.loss.words:
+        if fit.nuisances.at is not None and not self.loss_.words:
             r_y, r_a = residuals(held.y, held.treatment, fit.nuisances.at(held.X))
             found["loss"] = float(((r_y - r_a * effect) ** 2).mean())
-        if held.true_effect is not None and not self.loss.words:
+        if held.true_effect is not None and not self.loss_.words:
             found["rmse"] = float(np.sqrt(((effect - held.true_effect) ** 2).mean()))
         return found
 

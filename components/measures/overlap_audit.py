@@ -48,10 +48,10 @@ class OverlapAudit(Measure):
         fit = fits[0]
         name = "e" if "e" in fit.raw else "z"
         chosen = fit.sample.treatment if name == "e" else fit.sample.instrument
-        level = getattr(trained.estimator.estimand, "level", None)
+        level = getattr(trained.estimator.estimand_, "level", None)
         chosen = chosen if level is None else (fit.sample.treatment == level).astype(np.float64)
         e = np.clip(fit.eta[name], 1e-12, 1 - 1e-12)
-        control, treated = arm_weights(e, trained.estimator.estimand.type_name)
+        control, treated = arm_weights(e, trained.estimator.estimand_.type_name)
         weights = np.where(chosen == 1, treated, control)
         names = trained.facts.get("feature_names") or [f"x{k + 1}" for k in range(fit.sample.X.shape[1])]
         before = standardized_differences(fit.sample.X, chosen, np.ones(len(chosen)))

@@ -49,7 +49,7 @@ class Sensitivity(Measure):
 
     def measure(self, trained: Trained) -> Measured:
         estimator = trained.estimator
-        if getattr(getattr(estimator, "estimand", None), "type_name", "") != "ate" or estimator.loss.words:
+        if getattr(getattr(estimator, "estimand_", None), "type_name", "") != "ate" or estimator.loss_.words:
             raise Skipped("the bound is for an average effect (estimand ate)")
         fit = estimator.fits_[0]
         a, y = fit.sample.treatment, fit.sample.y

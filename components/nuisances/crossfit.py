@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from raycipe.components.nuisances import _first_stage as stage
 from raycipe.framework.arguments import Range, default
 from raycipe.framework.contracts import Estimator, Nuisance, Nuisances, Sample
-from raycipe.framework.contracts.causal import Design
+from raycipe.framework.contracts.causal import Design, FanOut
 from raycipe.framework.errors import RunError
 from raycipe.framework.registry import register
 
@@ -70,34 +71,48 @@ class Crossfit(Nuisance):
                 raise RunError("recipe", words, "take poly_logistic or sklearn", "estimator.nuisance.propensity")
             self.propensity.check({**facts, **two}, {})
 
-    def fit(self, sample: Sample, design: Design, folds: np.ndarray, seed: int, level: float = 1.0) -> Nuisances:
-        fit_one = {
-            "binary": self._binary,
-            "level": self._level,
-            "continuous": self._continuous,
-            "instrument": self._instrument,
-        }
-        parts = np.unique(folds)
+    def fit(
+        self,
+        sample: Sample,
+        design: Design,
+        folds: np.ndarray,
+        seed: int,
+        level: float = 1.0,
+        fan_out: FanOut = map,
+    ) -> Nuisances:
+        parts = [int(part) for part in np.unique(folds)]
+        work = partial(self.fit_part, sample, design, folds, level)
         values: dict[str, np.ndarray] = {}
         made: list[Models] = []
         scores = []
-        for part in parts:
+        for part, (found, models) in zip(parts, fan_out(work, parts), strict=True):
             held = folds == part
-            seen = sample if len(parts) == 1 else sample.rows(~held)
-            if design == "dose":
-                found = self._dose(seen, sample.rows(held))
-            else:
-                models = fit_one[design](seen, level)
-                made.append(models)
-                found = {name: model(sample.X[held]) for name, model in models.items()}
             for name, column in found.items():
                 values.setdefault(name, np.zeros(len(sample)))[held] = column
-            scores.append({"fold": int(part), **quality(design, sample.rows(held), found, level)})
+            scores.append({"fold": part, **quality(design, sample.rows(held), found, level)})
+            made += [models] if models else []
 
         def at(X: np.ndarray) -> dict[str, np.ndarray]:
             return {name: np.mean([models[name](X) for models in made], axis=0) for name in made[0]}
 
         return Nuisances(values, at if made else None, scores)
+
+    def fit_part(
+        self, sample: Sample, design: Design, folds: np.ndarray, level: float, part: int
+    ) -> tuple[dict[str, np.ndarray], Models]:
+        """The values of one part's rows, and the models, which have not seen them (unless there is one part only)."""
+        held = folds == part
+        seen = sample if held.all() else sample.rows(~held)
+        if design == "dose":
+            return self._dose(seen, sample.rows(held)), {}
+        fit = {
+            "binary": self._binary,
+            "level": self._level,
+            "continuous": self._continuous,
+            "instrument": self._instrument,
+        }
+        models = fit[design](seen, level)
+        return {name: model(sample.X[held]) for name, model in models.items()}, models
 
     def _probability(self, X: np.ndarray, chosen: np.ndarray, weights: np.ndarray | None) -> Any:
         fit = stage.isotonic if self.calibrate == "isotonic" else stage.probability_model

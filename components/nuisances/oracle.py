@@ -9,7 +9,7 @@ import numpy as np
 
 from raycipe.components.nuisances._truth import check_truth, truth
 from raycipe.framework.contracts import Nuisance, Nuisances, Sample
-from raycipe.framework.contracts.causal import Design
+from raycipe.framework.contracts.causal import Design, FanOut
 from raycipe.framework.registry import register
 
 
@@ -25,5 +25,13 @@ class Oracle(Nuisance):
     def check(self, design: Design, facts: Mapping[str, Any]) -> None:
         check_truth("oracle", design, facts)
 
-    def fit(self, sample: Sample, design: Design, folds: np.ndarray, seed: int, level: float = 1.0) -> Nuisances:
+    def fit(
+        self,
+        sample: Sample,
+        design: Design,
+        folds: np.ndarray,
+        seed: int,
+        level: float = 1.0,
+        fan_out: FanOut = map,
+    ) -> Nuisances:
         return Nuisances(truth(sample))

@@ -10,7 +10,7 @@ import numpy as np
 from raycipe.components.nuisances._truth import check_truth, truth
 from raycipe.framework.arguments import NonNegative, Range
 from raycipe.framework.contracts import Nuisance, Nuisances, Sample
-from raycipe.framework.contracts.causal import Design
+from raycipe.framework.contracts.causal import Design, FanOut
 from raycipe.framework.registry import register
 
 
@@ -40,7 +40,15 @@ class Perturbed(Nuisance):
     def check(self, design: Design, facts: Mapping[str, Any]) -> None:
         check_truth("perturbed", design, facts)
 
-    def fit(self, sample: Sample, design: Design, folds: np.ndarray, seed: int, level: float = 1.0) -> Nuisances:
+    def fit(
+        self,
+        sample: Sample,
+        design: Design,
+        folds: np.ndarray,
+        seed: int,
+        level: float = 1.0,
+        fan_out: FanOut = map,
+    ) -> Nuisances:
         true = truth(sample)
         first, last = sample.X[:, 0], sample.X[:, min(1, sample.X.shape[1] - 1)]
         distance = self.scale * len(sample) ** -self.rate

@@ -11,7 +11,7 @@ A scalar estimand has one coefficient and a basis of ones.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
@@ -21,6 +21,7 @@ from raycipe.framework.contracts.component import Component
 
 Array = np.ndarray
 Design = Literal["binary", "level", "continuous", "instrument", "dose"]
+FanOut = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]  # a map, perhaps at the same time
 
 
 @dataclass(frozen=True)
@@ -233,8 +234,13 @@ class Nuisance(Component, ABC):
         """Raise RunError for models or data that can't serve the design."""
 
     @abstractmethod
-    def fit(self, sample: Sample, design: Design, folds: Array, seed: int, level: float = 1.0) -> Nuisances:
-        """`folds` (n,) numbers the part in which each row is held out; `level` is the treatment of design `level`."""
+    def fit(
+        self, sample: Sample, design: Design, folds: Array, seed: int, level: float = 1.0, fan_out: FanOut = map
+    ) -> Nuisances:
+        """`folds` (n,) numbers the part in which each row is held out; `level` is the treatment of design `level`.
+
+        Parts that do not need each other may go through `fan_out`.
+        """
 
 
 class Prior(Component, ABC):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,6 +25,7 @@ class Estimator(Component, ABC):
 
     reports: ClassVar[tuple[str, ...]] = ()  # of `evidence`; empty leaves them open
     scored: ClassVar[tuple[str, ...]] = ()  # of `scores`, beside accuracy, rmse and their like
+    fan_out: Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]] = map  # set by the launcher before the fit
     folds: int = 0  # from 2 on the estimator is cross-validated, too: `estimator/cv_accuracy` and `_sd`
 
     def check(self, facts: Mapping[str, Any], splits: Mapping[str, Mapping[str, np.ndarray]]) -> None:

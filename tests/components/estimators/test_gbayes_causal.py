@@ -244,3 +244,32 @@ def test_orthogonal_losses_cover_and_others_do_not() -> None:
         assert 0.90 <= coverage(name, prior={"type": "gaussian", "sd": 1.0}) <= 0.995, name
     assert coverage("dgp1", loss="ra") < 0.25
     assert coverage("dgp6") < 0.75
+
+
+def test_it_is_an_estimator_of_scikit_learn() -> None:
+    """Constructor, clone and parameters as scikit-learn has them; parts by name, as a dict, or built."""
+    from sklearn.base import clone
+
+    from raycipe.components.estimators.gbayes_causal import GbayesCausal
+
+    data = world("dgp1")
+    direct = GbayesCausal(loss={"type": "dr", "clip": 0.02}, prior=make("priors/gaussian", sd=0.5))  # type: ignore[arg-type]
+    copied = clone(direct)
+    assert copied.get_params()["loss"] == {"type": "dr", "clip": 0.02} and not hasattr(copied, "fits_")
+    fits = [each.fit(data["x"], data["y"], treatment=data["treatment"]).summary() for each in (direct, copied)]
+    assert fits[0] == fits[1]
+    weak = copied.set_params(prior="gaussian").fit(data["x"], data["y"], treatment=data["treatment"]).summary()
+    assert weak["estimate"] > fits[0]["estimate"]  # no longer pulled to 0
+    default = GbayesCausal().fit(data["x"], data["y"], treatment=data["treatment"])
+    assert default.predict(data["x"]).shape == (400,)
+
+
+def test_folds_at_the_same_time_give_the_same_numbers(ray_session: Any) -> None:
+    from raycipe.launchers.fan_out import Places, mapper
+
+    data = world("dgp2")
+    one, many = (make("estimators/gbayes_causal", estimand="cate", loss="x", prior="linear") for _ in range(2))
+    many.fan_out = mapper(Places(2, {"num_cpus": 1}))
+    for each in (one, many):
+        each.fit(data["x"], data["y"], treatment=data["treatment"])
+    np.testing.assert_array_equal(one.predict(data["x"]), many.predict(data["x"]))
