@@ -6,6 +6,7 @@ It is imported where a run is prepared: gymnasium is an optional dependency.
 from __future__ import annotations
 
 import json
+import math
 import traceback
 import warnings
 from collections.abc import Mapping
@@ -164,9 +165,10 @@ class Watched(gymnasium.Wrapper[Any, Any, Any, Any]):
             found = self.env.step(action)
         except Exception as error:
             raise self.failure(f"raised {type(error).__name__}: {error}", user_frame(error)) from error
-        if found[1] != found[1] or (self.checks_observations and not np.isfinite(found[0]).all()):
-            what = "reward" if found[1] != found[1] else "observation"
-            raise self.failure(f"gave a {what} that is not finite", "")
+        if not math.isfinite(found[1]):
+            raise self.failure(f"gave a reward that is not finite, {float(found[1])}", "")
+        if self.checks_observations and not np.isfinite(found[0]).all():
+            raise self.failure("gave an observation that is not finite", "")
         return found
 
     def failure(self, what: str, hint: str, where: str = "env") -> RunError:

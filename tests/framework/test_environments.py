@@ -33,7 +33,7 @@ class Walk(gymnasium.Env[Any, Any]):
         self.left -= 1
         if self.fault == "raises" and self.left == 0:
             raise ZeroDivisionError("oh")
-        reward = float("nan") if self.fault == "reward" else float(action[0])
+        reward = float(self.fault) if self.fault in ("nan", "-inf") else float(action[0])
         shape = (2,) if self.fault == "shape" else (1,)
         return np.zeros(shape, np.float32), reward, self.left <= 0, False, {}
 
@@ -109,7 +109,8 @@ def test_no_two_copies_play_the_same_episodes_and_a_seed_gives_them_again() -> N
     ("fault", "action", "words", "where"),
     [
         ("raises", 1.0, "the environment raised ZeroDivisionError: oh, at step 3 of the episode with seed 2", "env"),
-        ("reward", 1.0, "the environment gave a reward that is not finite, at step 1 of the episode with seed", "env"),
+        ("nan", 1.0, "the environment gave a reward that is not finite, nan, at step 1 of the episode with", "env"),
+        ("-inf", 1.0, "the environment gave a reward that is not finite, -inf, at step 1 of the episode with", "env"),
         ("", float("nan"), "was given an action that is not finite, [nan], at step 1 of the episode", "agent"),
     ],
 )
