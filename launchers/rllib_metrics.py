@@ -81,7 +81,10 @@ class Recent:
 
 def learning_of(result: Mapping[str, Any]) -> dict[str, float]:
     """What the learner reports of this iteration."""
-    return dict(_finite((result.get("learners") or {}).get(MODULE) or {}, LEARNER))
+    found = dict(_finite((result.get("learners") or {}).get(MODULE) or {}, LEARNER))
+    if found.get("train/kl") == 0:  # what ppo and appo report where no KL term is asked for: it is not computed then
+        del found["train/kl"]
+    return found
 
 
 def _finite(values: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[tuple[str, float]]:

@@ -93,3 +93,5 @@ def test_learning_has_one_name_in_all_algorithms_and_what_is_missing_stays_missi
     learner = {"vf_loss": 2.0, "mean_kl_loss": float("nan"), "policy_learning_rate": 1e-3, "unknown": 3.0}
     assert learning_of(result(**learner)) == {"train/value_loss": 2.0, "train/lr": 1e-3}
     assert learning_of({}) == {}
+    assert learning_of(result(mean_kl_loss=0.0, entropy=0.0)) == {"train/entropy": 0.0}
+    assert learning_of(result(mean_kl_loss=0.01)) == {"train/kl": 0.01}
