@@ -19,7 +19,7 @@ from raycipe.framework.environments import MAX_SEED, Watched
 from raycipe.framework.streams import numpy_generator
 
 MOST_AT_ONCE = 16
-MOST_STEPS = 200_000  # of an episode without a time limit; the longest known to need more (Atari) have one
+MOST_STEPS = 100_000  # of an episode without a time limit; the longest known to need more (Atari) have one
 
 
 WITHOUT_END = (

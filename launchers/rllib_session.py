@@ -25,6 +25,7 @@ from raycipe.framework.training.due import TIMED_CHECKPOINT_S
 from raycipe.framework.training.plan import Summary
 from raycipe.framework.training.precision import machine, threads_of
 from raycipe.framework.training.rows import Rows
+from raycipe.framework.training.saved import Checkpoint
 from raycipe.framework.training.signals import Watch
 from raycipe.framework.training.state import capture_rng, restore_rng, seed_all
 from raycipe.framework.training.store import Job, Store, pt_writer, safetensors_writer
@@ -73,6 +74,7 @@ class Session:
         self.store = Store(self.run_dir / "checkpoints", LocalComm(), KEEP, self.warn, self.rows.flush)
         self.step = self.iteration = self.attempt = 0
         self.evaluated_at = self.saved_at = -1
+        self.owes_evaluation = False
         self.seconds_before, self.started = 0.0, time.monotonic()
         self.saved_clock = self.started
         self.first_step_at: float | None = None
@@ -81,10 +83,13 @@ class Session:
         self.recent = Recent()
         self.parameter_count = 0
         self.episodes: list[Episode] = []  # of the last evaluation
+        self.checkpoint: Checkpoint | None = None  # that this attempt goes on from
         self.algorithm: Any = None
         self.watch: Any = None
 
     def train(self) -> Summary:
+        self.checkpoint = self.store.newest() if self.resume else None
+        self.step = self.checkpoint.step if self.checkpoint else 0  # the first news of progress come before the rest
         threads = threads_of(self.recipe)  # RLlib gives its actors as many; networks this small lose by more
         with machine(threads, False, torch.device("cpu")), Watch(self.run_dir, self.news) as watch:
             self.watch = watch
@@ -125,7 +130,7 @@ class Session:
 
     def _restore(self) -> None:
         """Take up the newest checkpoint; without one metrics.jsonl starts empty."""
-        checkpoint = self.store.newest() if self.resume else None
+        checkpoint = self.checkpoint
         self.attempt = (self.rows.last_attempt() if self.resume else -1) + 1
         if checkpoint is None:
             self.rows.cut(0)
@@ -135,6 +140,7 @@ class Session:
         self.agent.load_extra_state(self.algorithm, checkpoint.load("rank0.pt"))
         restore_rng(state["rng"])
         self.step, self.iteration, self.evaluated_at = state["step"], state["iteration"], state["evaluated_at"]
+        self.owes_evaluation = state.get("owes_evaluation", False)
         self.seconds_before, self.summary.best = state["seconds"], state["best"]
         self.latest = dict(state["latest"])
         self.recent.load(state["recent"])
@@ -144,16 +150,19 @@ class Session:
     # ------------------------------------------------------------------------------------------ the loop
 
     def _run(self) -> None:
+        if self.owes_evaluation:
+            self.evaluate()
         while not self._is_over():
             before = self.step
             self.iterate()
             if self._is_due("eval_every", before):
                 self.evaluate()
-            if self._is_due("checkpoint_every", before) or time.monotonic() - self.saved_clock >= TIMED_CHECKPOINT_S:
+            is_time = time.monotonic() - self.saved_clock >= TIMED_CHECKPOINT_S
+            if (self._is_due("checkpoint_every", before) or is_time) and self.saved_at != self.step:
                 self.save()
         if self.summary.stopped != "user" and self.evaluated_at != self.step:
             self.evaluate()
-        if self.saved_at != self.step:
+        if self.saved_at != self.step or self.store.failures:
             self.save(final=True)
         self._summarise()
         if self.summary.stopped != "user":
@@ -205,6 +214,7 @@ class Session:
         """
         seeds = evaluation_seeds(self.seed, int(self.section.get("eval_episodes") or 10))
         policy = self.agent.policy(self.algorithm)
+        self.owes_evaluation = True
         try:
             episodes = evaluate(self.algorithm, policy, self.recipe, self.roots, seeds, str(self.run_dir))
         except RunError as error:
@@ -216,9 +226,17 @@ class Session:
             return
         self.episodes = episodes
         metrics = summary(self.episodes)
-        self.evaluated_at = self.step
+        self.evaluated_at, self.owes_evaluation = self.step, False
         self.row(metrics)
         self._judge(metrics)
+        if self.best_step == self.step:
+            self.save()
+
+    @property
+    def best_step(self) -> int | None:
+        """When the best evaluation was: the checkpoint of that step stays."""
+        best = self.summary.best.get("rl/eval_return")
+        return None if best is None else best["step"]
 
     def save(self, final: bool = False) -> None:
         self.saved_at, self.saved_clock = self.step, time.monotonic()
@@ -226,6 +244,7 @@ class Session:
             "step": self.step,
             "iteration": self.iteration,
             "evaluated_at": self.evaluated_at,
+            "owes_evaluation": self.owes_evaluation,
             "seconds": self.seconds(),
             "best": self.summary.best,
             "latest": self.latest,
@@ -239,8 +258,9 @@ class Session:
             "rank0.pt": pt_writer(self.agent.extra_state(self.algorithm)),
             FOLDER: lambda path: self.algorithm.save_to_path(str(path.absolute())),
         }
-        about = {"kind": "agent", "tied": {}, "best": [], "sharded": False}
-        self.store.save(Job(self.step, writers, about), final=final)
+        best = [] if self.best_step is None else [self.best_step]
+        about = {"kind": "agent", "tied": {}, "best": [{"step": step} for step in best], "sharded": False}
+        self.store.save(Job(self.step, writers, about, keep=best), final=final)
 
     def _tensors(self) -> dict[str, Any]:
         tensors = self.agent.policy(self.algorithm).tensors()
@@ -252,7 +272,8 @@ class Session:
         found.status = "interrupted" if found.stopped == "user" else "done"
         found.final, found.steps, found.examples = dict(self.latest), self.step, self.step
         found.checkpoints = [
-            {"path": f"checkpoints/step-{step:08d}", "step": step, "best": False} for step in self.store.steps()
+            {"path": f"checkpoints/step-{step:08d}", "step": step, "best": step == self.best_step}
+            for step in self.store.steps()
         ]
 
     # ------------------------------------------------------------------------------------------ small things

@@ -112,6 +112,9 @@ def test_a_run_gives_rows_evaluations_pictures_measures_and_a_checkpoint(ray_ses
     assert {"artifacts/returns.svg", "artifacts/episode.gif"} <= {item["path"] for item in result["artifacts"]}
     assert (run_dir / "artifacts/episode.gif").read_bytes()[:6] == b"GIF89a"
     assert damage(newest(run_dir)) is None and newest(run_dir).name == f"step-{result['steps']:08d}"
+    best = max(evaluated, key=lambda row: (row["rl/eval_return"], -row["step"]))["step"]
+    assert [item["step"] for item in result["checkpoints"] if item["best"]] == [best]
+    assert read(newest(run_dir)).manifest["best"] == [{"step": best}]
 
 
 def test_equal_seeds_give_equal_runs_and_no_row_tells_a_return_before_an_episode_has_ended(
@@ -154,8 +157,9 @@ def test_ctrl_c_saves_and_a_resume_goes_on_with_counters_optimizer_and_replay(ra
     assert checkpoint.step == stopped == state["step"] and replay["size"] == stopped
 
     plain["train"]["env_steps"] = stopped + 200
-    result = launch(plain, run_dir, resume=True)
-    assert result["error"] is None and result["status"] == "done"
+    told: list[dict[str, Any]] = []
+    result = launch(plain, run_dir, resume=True, progress=told.append)
+    assert result["error"] is None and result["status"] == "done" and told[0]["step"] >= stopped
     after = read(newest(run_dir))
     assert after.load("state.pt")["iteration"] == state["iteration"] + 2
     later = after.load("rank0.pt")["transitions"]
@@ -208,7 +212,9 @@ def test_an_evaluation_without_end_is_refused_after_its_training_was_saved(
     assert [item["step"] for item in result["checkpoints"]] == [512]
 
 
-def test_a_stop_ends_an_evaluation_without_end_and_saves(ray_session: Any, run_dir: Path, lab: Any) -> None:
+def test_a_stop_ends_an_evaluation_without_end_and_saves(
+    ray_session: Any, run_dir: Path, lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from raycipe.framework.training.signals import stop_file
 
     lab({"envs/raising": RAISING.replace("self.steps >= 50", "False")})
@@ -220,6 +226,9 @@ def test_a_stop_ends_an_evaluation_without_end_and_saves(ray_session: Any, run_d
     result = launch(recipe(env={"type": "raising", "at": -1}, measures=[]), run_dir, progress=stop)
     assert result["error"] is None and (result["status"], result["stopped"]) == ("interrupted", "user")
     assert newest(run_dir).name == "step-00000512" and "rl/eval_return" not in result["final"]
+    monkeypatch.setattr("raycipe.framework.episodes.MOST_STEPS", 300)
+    error = launch(recipe(env={"type": "raising", "at": -1}, measures=[]), run_dir, resume=True)["error"]
+    assert "does not end" in error["message"] and error["step"] == 512  # the evaluation that is owed comes first
 
 
 def test_a_policy_that_becomes_nan_is_told(ray_session: Any, run_dir: Path, lab: Any) -> None:
