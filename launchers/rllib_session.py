@@ -236,7 +236,7 @@ class Session:
     def best_step(self) -> int | None:
         """When the best evaluation was: the checkpoint of that step stays."""
         best = self.summary.best.get("rl/eval_return")
-        return None if best is None else best["step"]
+        return None if best is None else int(best["step"])
 
     def save(self, final: bool = False) -> None:
         self.saved_at, self.saved_clock = self.step, time.monotonic()
