@@ -25,6 +25,7 @@ EXTRAS = {  # package -> extra that brings it
     "mlflow": "mlflow",
     "wandb": "wandb",
     "mici": "causal",
+    "xgboost": "boosting",
     "causaldata": "causal-data",
     "econml": "causal-data",
 }

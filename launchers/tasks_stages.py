@@ -29,7 +29,7 @@ def all_checkpoints(recipe: Mapping[str, Any]) -> bool:
 
 
 def trained_of(job: Job) -> Trained:
-    """The model that this run trained, or the one that it starts from, or the untrained one where there is neither."""
+    """The model that this run trained, the one that it starts from, else the untrained one, or the data alone."""
     from raycipe.framework.training.loading import load_trained
     from raycipe.launchers.fan_out import mapper
     from raycipe.launchers.local import device_of
@@ -39,10 +39,22 @@ def trained_of(job: Job) -> Trained:
         folder, checkpoint = str(job.run), "last"
     else:
         folder, checkpoint = job.start_dir, wanted_checkpoint(recipe)  # type: ignore[assignment]  # both kinds
+    if "model" not in job.plain and "data" in job.plain and folder is None:
+        return _data_alone(job)
     _require_model(job)
     trained = load_trained(job.plain, folder, checkpoint, device_of(recipe))
     trained.fan_out = mapper(job.places)
     return trained
+
+
+def _data_alone(job: Job) -> Trained:
+    """For measures of data, or of their own arguments; those that need a model are skipped with the reason."""
+    from raycipe.framework.contracts import Trained
+    from raycipe.framework.training.loading import load_data
+    from raycipe.launchers.fan_out import mapper
+
+    data, splits = load_data(job.plain)
+    return Trained(recipe=job.plain, splits=splits, facts=data.facts, seed=job.seed, fan_out=mapper(job.places))
 
 
 def _require_model(job: Job) -> None:

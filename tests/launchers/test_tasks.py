@@ -241,6 +241,21 @@ def test_measures_of_a_model_that_nobody_trained(launch: Any) -> None:
     assert code == 0 and final(run)["measure/weight_norms/distance"] == 0.0
 
 
+def test_measures_of_data_alone_need_no_model(launch: Any) -> None:
+    z = "{type: box, fp: 0.1, fn: 0.3}"
+    code, run, _ = launch(f"data: breast_cancer\nmeasures: [{{type: boostability, z: {z}}}, weight_norms]\n")
+    assert code == 0 and final(run)["measure/boostability/gamma"] == pytest.approx(0.253590, abs=1e-6)
+    assert run.read("result.json")["skipped"] == [
+        {"component": "measures/weight_norms", "why": "it needs `model`, which this run does not have"}
+    ]
+
+
+def test_a_trivial_promise_is_refused_in_words(launch: Any) -> None:
+    text = "data: breast_cancer\nestimator: {type: zboost, z: {type: box, fp: 0.3, fn: 0.3}}\n"
+    code, _, told = launch(text)
+    assert code == 1 and "z is trivial: a coin keeps this promise" in told and "Traceback" not in told
+
+
 def test_all_checkpoints_are_for_measures_alone(launch: Any) -> None:
     code, run, output = launch("start: {run: first, checkpoint: all}\neditor: prune\n")
     assert code == 2 and run is None
