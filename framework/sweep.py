@@ -208,6 +208,8 @@ def _candidates(
                 continue  # what lies beside is told at its own place
             told.add((label, problem.path))
             inside = problem.path[len(path) :].lstrip(".") if last != "type" else ""
+            if problem.code == "unknown-type":  # reads `schedule: no schedules/foo`
+                inside = inside.removesuffix("type").rstrip(".") and inside.removesuffix(".type") + ":"
             prefix = " ".join(filter(None, [f"choice {label}:" if several else "", inside]))
             problem.message = f"{prefix} {problem.message}".strip()
             _reword(form, problem)
