@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from raycipe.framework.errors import RunError
 from raycipe.launchers.outcome import Progress, Say, empty_outcome, outcome_of
 
 if TYPE_CHECKING:
@@ -204,6 +205,24 @@ class Job:
         folder = self.run.path / "units"
         folder.mkdir(exist_ok=True)
         return folder / f"{name}.json"
+
+    def keep_to_data(self, splits: Mapping[str, Any]) -> None:
+        """Remember the data of parts that are recorded. Raises RunError in a resume whose data is not what it was."""
+        import json
+
+        from raycipe.framework.files import to_json, write_atomic
+        from raycipe.framework.splits import digests
+        from raycipe.framework.training.resumable import check_data
+
+        file, found = self.unit("data"), {name: digests(split) for name, split in splits.items()}
+        if self.resume and file.exists():
+            try:
+                before = json.loads(file.read_text(encoding="utf-8"))
+            except ValueError as error:
+                message = f"{file}: damaged, so it can't be told whether the data has changed since"
+                raise RunError("storage", message, "launch a new run") from error
+            check_data(before, found)
+        write_atomic(file, to_json(found))
 
 
 def task_options(each: Mapping[str, float], resources: Mapping[str, Any]) -> dict[str, Any]:

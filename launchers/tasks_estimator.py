@@ -29,12 +29,14 @@ def fit(job: Job) -> Trained:
     from raycipe.launchers.fan_out import mapper
 
     data, splits = load_data(job.plain)
+    is_ours = "estimator" in job.recipe.plain
+    if is_ours:
+        job.keep_to_data(splits)
     found = tables(splits)
     shared = {"recipe": job.plain, "facts": data.facts, "train": found["train"], "roots": job.roots}
     estimator = build_estimator(shared)
     estimator.check(data.facts, found)
     estimator.fan_out = mapper(job.places)
-    is_ours = "estimator" in job.recipe.plain
     job.on_info(f"fitting {job.plain['estimator']['type']} on {len(found['train']['X']):,} examples ...")
     with threads(job.plain):
         train = found["train"]

@@ -120,6 +120,10 @@ def _run_all(job: Job, study: Study, variations: Sequence[Variation]) -> dict[st
     from raycipe.launchers.trial import Base, not_run
     from raycipe.launchers.tune import files_under
 
+    if "data" in job.plain:
+        from raycipe.framework.training.loading import load_data
+
+        job.keep_to_data(load_data(job.plain)[1])  # runs that have ended stay as they are
     base = Base(str(job.run), job.roots, files_under(job.recipe))
     results = {each.name: Run(job.run.path / TRIALS / each.name).read("result.json") for each in variations}
     left = [each for each in variations if results[each.name].get("status") != "done"]

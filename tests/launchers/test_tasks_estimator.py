@@ -1,0 +1,76 @@
+"""Estimators: what a resume takes over, and what is told before anything is fitted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from raycipe.framework.runs import Run
+from raycipe.launchers import cli
+
+FOLDED = """
+data: {type: csv, path: table.csv, target: y, target_type: class, val: 0}
+estimator: {type: sklearn, name: LogisticRegression, folds: 3}
+resources: {num_workers: 0}
+"""
+
+
+@pytest.fixture
+def launch(tmp_path: Path, capsys: Any) -> Any:
+    """`launch(text, "key=value")` or `launch("--resume", RUN)` -> (exit code, newest run, output)."""
+
+    def go(text: str, *words: str) -> tuple[int, Run | None, str]:
+        file = tmp_path / "thing.yaml"
+        if text != "--resume":
+            file.write_text(f"recipe: 1\nname: thing\n{text}")
+        command = [text if text == "--resume" else str(file), *words, "--data-root", str(tmp_path)]
+        code = cli.launch([*command, "--storage", str(tmp_path / "runs")])
+        told = capsys.readouterr()
+        runs = sorted((tmp_path / "runs" / "thing").glob("2*"))
+        return code, Run(runs[-1]) if runs else None, told.out + told.err
+
+    return go
+
+
+def write_table(file: Path, rows: int = 60, shift: int = 0) -> None:
+    lines = [f"{(7 * i + shift) % 23},{(5 * i) % 11},{(7 * i) % 23 > 11:d}" for i in range(rows)]
+    file.write_text("\n".join(["a,b,y", *lines]) + "\n")
+
+
+def final(run: Run) -> dict[str, Any]:
+    found: dict[str, Any] = run.read("result.json")["final"]
+    return found
+
+
+def interrupt(run: Run) -> None:
+    """As if the launch had been stopped: what has ended stays recorded."""
+    run.write("result.json", {**run.read("result.json"), "status": "interrupted"})
+
+
+# ---------------------------------------------------------------------------------------------- resume
+
+
+def test_a_resume_with_other_data_is_refused_and_goes_on_with_the_old(launch: Any, tmp_path: Path) -> None:
+    write_table(tmp_path / "table.csv")
+    code, run, output = launch(FOLDED)
+    assert code == 0, output
+    before = final(run)
+    interrupt(run)
+    write_table(tmp_path / "table.csv", shift=1)
+    code, _, output = launch("--resume", str(run))
+    assert code == 1 and "can't resume: the data has changed since (test: x" in output
+    assert "bring the old data back, or launch a new run" in output and "Traceback" not in output
+    write_table(tmp_path / "table.csv")
+    code, _, output = launch("--resume", str(run))
+    assert code == 0 and final(run) == before, output
+
+
+def test_a_study_resumed_with_other_data_is_refused(launch: Any, tmp_path: Path) -> None:
+    write_table(tmp_path / "table.csv")
+    _, run, _ = launch(FOLDED + "study: {type: repeat, metric: test/accuracy, seeds: 2}\n")
+    interrupt(run)
+    write_table(tmp_path / "table.csv", rows=61)
+    code, _, output = launch("--resume", str(run))
+    assert code == 1 and "can't resume: the data has changed since" in output
