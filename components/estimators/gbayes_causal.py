@@ -126,6 +126,9 @@ class GbayesCausal(Estimator, BaseEstimator):  # type: ignore[misc]  # scikit-le
         if is_function and self.combine == "median" and self.repeats > 1:
             raise ValueError("combine: median joins scalars alone: take mixture")
         posterior, nuisance = part("posterior", "posteriors"), part("nuisance", "nuisances")
+        reason = posterior.misfit(loss, prior, not is_function and estimand.type_name != "gate")
+        if reason:
+            raise ValueError(f"posterior: {reason}")
         return Parts(estimand, loss, nuisance, prior, calibration, posterior)
 
     def check(self, facts: Mapping[str, Any], splits: Mapping[str, Mapping[str, np.ndarray]]) -> None:
@@ -134,10 +137,10 @@ class GbayesCausal(Estimator, BaseEstimator):  # type: ignore[misc]  # scikit-le
             parts = self.parts()
             self._read(train["X"], train["y"], train, parts.estimand)
         except ValueError as error:
-            argument = str(error).partition(":")[0]
-            is_ours = argument in ("loss", "prior", "combine", "estimand")
-            where = f"estimator.{argument}" if is_ours else "estimator"
-            raise RunError("recipe" if is_ours else "data", str(error), where=where) from error
+            argument, _, words = str(error).partition(": ")
+            if argument in ("loss", "prior", "combine", "estimand", "posterior"):
+                raise RunError("recipe", words, where=f"estimator.{argument}") from error
+            raise RunError("data", str(error), where="estimator") from error
         parts.nuisance.check(parts.estimand.design, facts)
 
     def _read(self, X: Any, y: Any, roles: Mapping[str, Any], estimand: Estimand) -> Read:

@@ -33,6 +33,7 @@ class Huber(CausalLoss):
         estimator: {type: gbayes_causal, loss: huber, posterior: laplace}
     """
 
+    is_quadratic: ClassVar[bool] = False
     words: ClassVar[str] = "a robust location of the effect, which for skewed pseudo-outcomes is not the mean"
 
     def __init__(self, factor: Positive = 1.345, clip: Annotated[float, Range(ge=0, lt=0.5)] = 0.01) -> None:

@@ -33,6 +33,7 @@ class LogisticRr(CausalLoss):
         estimator: {type: gbayes_causal, loss: logistic_rr, posterior: laplace}
     """
 
+    is_quadratic: ClassVar[bool] = False
     words: ClassVar[str] = "the log risk ratio"
 
     def __init__(

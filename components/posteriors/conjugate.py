@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from raycipe.components.posteriors._normal import conjugate, normal_draws
-from raycipe.framework.contracts import GeneralizedPosterior, Posterior, Solution
+from raycipe.framework.contracts import CausalLoss, GeneralizedPosterior, Posterior, Prior, Solution
 from raycipe.framework.registry import register
 
 
@@ -20,6 +20,14 @@ class Conjugate(Posterior):
         data: {type: causal_dgp, examples: 300}
         estimator: {type: gbayes_causal, posterior: conjugate}
     """
+
+    def misfit(self, loss: CausalLoss, prior: Prior, is_scalar: bool) -> str | None:
+        if not (loss.is_quadratic and prior.is_normal):
+            what = (
+                f"the prior {prior.type_name} is not normal" if loss.is_quadratic else f"{loss.type_name} is no square"
+            )
+            return f"conjugate has no closed form, since {what}: take grid, laplace or nuts"
+        return None
 
     def solve(self, problem: GeneralizedPosterior, draws: int, seed: int) -> Solution:
         mean, covariance = conjugate(problem)

@@ -7,7 +7,7 @@ import numpy as np
 from raycipe.components.calibrations import _rates as rates
 from raycipe.components.losses._rows import Quadratic
 from raycipe.components.priors._densities import SpikeSlab
-from raycipe.framework.contracts import GeneralizedPosterior, Posterior, Solution
+from raycipe.framework.contracts import CausalLoss, GeneralizedPosterior, Posterior, Prior, Solution
 from raycipe.framework.registry import register
 from raycipe.framework.streams import numpy_generator
 
@@ -27,6 +27,9 @@ class Grid(Posterior):
         data: {type: causal_dgp, examples: 300}
         estimator: {type: gbayes_causal, prior: {type: student_t, scale: 0.2}, posterior: grid}
     """
+
+    def misfit(self, loss: CausalLoss, prior: Prior, is_scalar: bool) -> str | None:
+        return None if is_scalar else "grid is for one number: take conjugate, laplace or nuts"
 
     def solve(self, problem: GeneralizedPosterior, draws: int, seed: int) -> Solution:
         if problem.density.size != 1:

@@ -8,7 +8,7 @@ import numpy as np
 
 from raycipe.components.posteriors import _chains as chains_
 from raycipe.framework.arguments import Range
-from raycipe.framework.contracts import GeneralizedPosterior, Posterior, Solution
+from raycipe.framework.contracts import CausalLoss, GeneralizedPosterior, Posterior, Prior, Solution
 from raycipe.framework.registry import register
 from raycipe.framework.streams import numpy_generator
 
@@ -45,6 +45,9 @@ class Pcn(Posterior):
         self.chains = chains
         self.warmup = warmup
         self.thin = thin
+
+    def misfit(self, loss: CausalLoss, prior: Prior, is_scalar: bool) -> str | None:
+        return None if prior.is_normal else f"pcn needs a normal prior, not {prior.type_name}: take nuts"
 
     def solve(self, problem: GeneralizedPosterior, draws: int, seed: int) -> Solution:
         if problem.density.normal is None:

@@ -25,6 +25,8 @@ class Laplace(Prior):
         estimator: {type: gbayes_causal, prior: {type: laplace, scale: 0.5}, posterior: grid}
     """
 
+    is_normal = False
+
     def __init__(self, mean: float = 0.0, scale: Positive | Literal["auto"] = "auto") -> None:
         self.mean = mean
         self.scale = scale

@@ -31,6 +31,9 @@ class SpikeSlab(Prior):
         estimator: {type: gbayes_causal, prior: {type: spike_slab, sd: 1.0}, posterior: grid}
     """
 
+    is_normal = False
+    has_mass = True
+
     def __init__(self, w0: Annotated[float, Range(gt=0, lt=1)] = 0.5, sd: Positive | Literal["auto"] = "auto") -> None:
         self.w0 = w0
         self.sd = sd

@@ -27,6 +27,8 @@ class StudentT(Prior):
         estimator: {type: gbayes_causal, prior: {type: student_t, scale: 0.5}, posterior: grid}
     """
 
+    is_normal = False
+
     def __init__(self, mean: float = 0.0, scale: Positive | Literal["auto"] = "auto", df: Positive = 3.0) -> None:
         self.mean = mean
         self.scale = scale

@@ -215,6 +215,7 @@ class CausalLoss(Component, ABC):
     """How the effect is identified: a loss a row, with nuisances plugged in."""
 
     is_orthogonal: bool = False  # small errors of the nuisances do not matter
+    is_quadratic: ClassVar[bool] = True
     joins_arms: ClassVar[bool] = False  # two functions of x, one an arm, joined by the propensity
     words: ClassVar[str] = ""  # what is estimated, if it is not the mean effect
     clip: float = 0.0  # probabilities are kept within [clip, 1 - clip]
@@ -247,6 +248,8 @@ class Prior(Component, ABC):
     """A prior over the effect."""
 
     is_function: ClassVar[bool] = False
+    is_normal: ClassVar[bool] = True
+    has_mass: ClassVar[bool] = False  # a point has a probability of its own, which no density tells
 
     @abstractmethod
     def bind(self, covariates: Array, y: Array, seed: int) -> Density:
@@ -255,6 +258,10 @@ class Prior(Component, ABC):
 
 class Posterior(Component, ABC):
     """How a generalized posterior is computed."""
+
+    def misfit(self, loss: CausalLoss, prior: Prior, is_scalar: bool) -> str | None:
+        """Why it can't compute such a posterior, and what could; None if it can."""
+        return f"it does not see the mass of {prior.type_name}: take grid" if prior.has_mass else None
 
     @abstractmethod
     def solve(self, problem: GeneralizedPosterior, draws: int, seed: int) -> Solution:

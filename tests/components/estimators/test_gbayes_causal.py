@@ -203,7 +203,11 @@ def test_words_as_treatments_are_mapped_in_order_and_noted() -> None:
         ({"prior": "gp"}, "prior: ate takes a prior over numbers, not gp"),
         ({"estimand": "cate", "prior": "gaussian"}, "prior: cate takes a prior over functions: gp, linear"),
         ({"estimand": "late"}, "instrument: the data has none"),
-        ({"loss": "huber"}, "posterior: conjugate has no closed form"),
+        ({"loss": "huber"}, "posterior: conjugate has no closed form, since huber is no square: take grid, laplace"),
+        ({"prior": "laplace"}, "posterior: conjugate has no closed form, since the prior laplace is not normal"),
+        ({"prior": "spike_slab", "posterior": "laplace"}, "posterior: it does not see the mass of spike_slab"),
+        ({"prior": "student_t", "posterior": "pcn"}, "posterior: pcn needs a normal prior, not student_t: take nuts"),
+        ({"estimand": "gate", "posterior": "grid"}, "posterior: grid is for one number"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(arguments: dict[str, Any], words: str) -> None:
