@@ -45,6 +45,9 @@ def listed(shape: Shape) -> Shape:
     return lambda value: isinstance(value, list) and all(map(shape, value))
 
 
+FINDINGS = record(  # of the measures of one checkpoint
+    values=mapped(real), artifacts=records(path=text), skipped=records(component=text, why=text), seconds=real
+)
 # Every entry may be missing or null.
 RESULT: Mapping[str, Shape] = {
     "format": whole,

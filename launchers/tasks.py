@@ -10,6 +10,7 @@ ended is recorded in the run folder, and a resume does not run it again.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -206,23 +207,41 @@ class Job:
         folder.mkdir(exist_ok=True)
         return folder / f"{name}.json"
 
+    def recorded(self, file: Path, is_sound: Callable[[Any], bool]) -> Any:
+        """What a part's file holds; None where it has not ended, or where its file is damaged: then it runs again."""
+        if not file.exists():
+            return None
+        content = _sound(file, is_sound)
+        if content is None:
+            self.on_info(f"warning: {file}: damaged; what it held is computed again")
+        return content
+
     def keep_to_data(self, splits: Mapping[str, Any]) -> None:
         """Remember the data of parts that are recorded. Raises RunError in a resume whose data is not what it was."""
-        import json
-
         from raycipe.framework.files import to_json, write_atomic
+        from raycipe.framework.recorded import mapped, text
         from raycipe.framework.splits import digests
         from raycipe.framework.training.resumable import check_data
 
         file, found = self.unit("data"), {name: digests(split) for name, split in splits.items()}
         if self.resume and file.exists():
-            try:
-                before = json.loads(file.read_text(encoding="utf-8"))
-            except ValueError as error:
+            before = _sound(file, mapped(mapped(text)))
+            if before is None:
                 message = f"{file}: damaged, so it can't be told whether the data has changed since"
-                raise RunError("storage", message, "launch a new run") from error
+                raise RunError("storage", message, "launch a new run")
             check_data(before, found)
         write_atomic(file, to_json(found))
+
+
+def _sound(file: Path, is_sound: Callable[[Any], bool]) -> Any:
+    """The content of a JSON file; None if it is damaged."""
+    import json
+
+    with suppress(ValueError, RecursionError):
+        content = json.loads(file.read_text(encoding="utf-8"))
+        if is_sound(content):
+            return content
+    return None
 
 
 def task_options(each: Mapping[str, float], resources: Mapping[str, Any]) -> dict[str, Any]:

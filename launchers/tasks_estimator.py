@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from raycipe.framework.errors import RunError
+from raycipe.framework.recorded import mapped, real
 
 if TYPE_CHECKING:
     from raycipe.framework.contracts import Trained
@@ -84,6 +85,11 @@ def threads(recipe: Mapping[str, Any]) -> Iterator[None]:
 # ---------------------------------------------------------------------------------------------- cross-validation
 
 
+def are_scores(content: Any) -> bool:
+    """Whether this is what a fold that has ended leaves: a figure at least."""
+    return bool(content) and mapped(real)(content)
+
+
 def cross_validate(job: Job, shared: Mapping[str, Any], folds: int) -> None:
     """The mean and standard deviation of each score over the folds of `train`: `estimator/cv_<score>` and `_sd`."""
     from raycipe.framework.contracts import Measured
@@ -93,7 +99,7 @@ def cross_validate(job: Job, shared: Mapping[str, Any], folds: int) -> None:
 
     held_out = folds_of(shared["train"], shared["facts"], folds, job.seed)
     files = [job.unit(f"fold-{fold:04d}") for fold in range(folds)]
-    left = [fold for fold in range(folds) if not files[fold].exists()]
+    left = [fold for fold in range(folds) if job.recorded(files[fold], are_scores) is None]
     tally = Tally("fold", folds, folds - len(left), job.progress)
 
     def ended(place: int, scores: dict[str, float]) -> None:

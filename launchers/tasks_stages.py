@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raycipe.framework.errors import RunError
+from raycipe.framework.recorded import FINDINGS
 
 if TYPE_CHECKING:
     from raycipe.framework.contracts import Trained
@@ -161,7 +162,7 @@ def measure_checkpoints(job: Job) -> None:
     if not steps:
         raise RunError("storage", f"{job.start_dir} has no checkpoint to start from", where="start")
     files = {step: job.unit(f"step-{step:08d}") for step in steps}
-    left = [step for step in steps if not files[step].exists()]
+    left = [step for step in steps if job.recorded(files[step], FINDINGS) is None]
     tally = Tally("checkpoint", len(steps), len(steps) - len(left), job.progress)
 
     def ended(number: int, found: dict[str, Any]) -> None:

@@ -74,3 +74,16 @@ def test_a_study_resumed_with_other_data_is_refused(launch: Any, tmp_path: Path)
     write_table(tmp_path / "table.csv", rows=61)
     code, _, output = launch("--resume", str(run))
     assert code == 1 and "can't resume: the data has changed since" in output
+
+
+def test_folds_with_damaged_files_are_fitted_again(launch: Any, tmp_path: Path) -> None:
+    write_table(tmp_path / "table.csv")
+    _, run, _ = launch(FOLDED)
+    before = final(run)
+    for fold, content in enumerate(('{"accuracy": 0.', "[]", "{}")):
+        (run.path / "units" / f"fold-{fold:04d}.json").write_text(content)
+    interrupt(run)
+    code, _, output = launch("--resume", str(run))
+    assert code == 0 and final(run) == before and "estimator/cv_f1_sd" in before, output
+    assert output.count("damaged; what it held is computed again") == 3
+    assert f"warning: {run}/units/fold-0000.json: damaged" in output
