@@ -48,7 +48,7 @@ type: $(VENV)/.ready ## types: strict in framework/
 
 bench: $(VENV)/.ready ## measure against peers and write the tables into docs/benchmarks.md
 	$(PYTHON) -m venv .peers
-	.peers/bin/pip install --quiet hydra-core lightning 'jsonargparse[signatures]' -c constraints-peers.txt $(PIP_ARGS)
+	.peers/bin/pip install --quiet hydra-core lightning 'jsonargparse[signatures]' doubleml econml -c constraints-peers.txt $(PIP_ARGS)
 	$(BIN)/python benchmarks/run_all.py --peers .peers/bin/python
 
 docs: $(VENV)/.ready ## build the book into docs/_build

@@ -67,6 +67,13 @@ One process, one thread, CPU time, least of alternating blocks.
 Twelve runs of a `repeat` study against a loop of Ray tasks that trains the same and keeps nothing; ours leaves a run
 folder with checkpoints each. Ten folds of an estimator against scikit-learn's `cross_val_score` with joblib.
 """,
+    ("causal",): """\
+## Causal effects
+
+Average effects (all worlds) and effects as functions (pointwise, on 300 fresh rows) beside doubleml and econml: the
+same data sets of 1000 rows, the same folds (econml draws its own), the same ridge and logistic regressions of
+scikit-learn on squares and products. CPU seconds of a fit, which are mostly those regressions.
+""",
     ("startup",): "",
 }
 
@@ -82,7 +89,7 @@ ratios are what to look at.
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--peers", metavar="PYTHON", help="an interpreter with hydra-core and lightning")
+    parser.add_argument("--peers", metavar="PYTHON", help="an interpreter with the packages of constraints-peers.txt")
     args = parser.parse_args()
     packages = installed()
     load = Path("/proc/loadavg")
@@ -96,7 +103,7 @@ def main() -> None:
     )
     for (part, *words), about in PARTS.items():
         command = [sys.executable, str(Path(__file__).with_name(f"{part}.py")), *words]
-        if part == "startup" and args.peers:
+        if part in ("startup", "causal") and args.peers:
             command += ["--peers", args.peers]
         print(part, *words, "...", flush=True)
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=TOP)
