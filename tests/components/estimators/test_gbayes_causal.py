@@ -277,3 +277,51 @@ def test_folds_at_the_same_time_give_the_same_numbers(ray_session: Any) -> None:
     for each in (one, many):
         each.fit(data["x"], data["y"], treatment=data["treatment"])
     np.testing.assert_array_equal(one.predict(data["x"]), many.predict(data["x"]))
+
+
+def test_a_dose_response_curve_holds_the_truth() -> None:
+    """The curve is sin a + a / 2, though sicker people take larger doses."""
+    data = dgps.draw("dose", 1500, np.random.default_rng(0))
+    found = fitted(data, estimand="dose_response", prior={"type": "gp", "inducing": 20})
+    at = np.linspace(-1.5, 1.5, 31)
+    low, high = found.interval(at[:, None])
+    truth = dgps.dose_curve(at)
+    assert ((low <= truth) & (truth <= high)).mean() > 0.8
+    assert np.abs(found.predict(at[:, None]) - truth).max() < 0.3
+    assert found.evidence().tables["curve"][0].keys() == {"treatment", "estimate", "low", "high"}
+
+
+def test_groups_have_the_means_of_their_pseudo_outcomes() -> None:
+    data = world("dgp2")
+    found = fitted(data, estimand={"type": "gate", "column": 0, "bins": 3}, prior={"type": "gaussian", "sd": 1e6})
+    fit = found.fits_[0]
+    phi = fit.problem.loss.w_phi
+    group = np.searchsorted(np.quantile(data["x"][:, 0], [1 / 3, 2 / 3]), data["x"][:, 0], side="right")
+    rows = found.evidence().tables["groups"]
+    assert [row["estimate"] for row in rows] == pytest.approx([phi[group == k].mean() for k in range(3)], abs=1e-6)
+    assert [row["rows"] for row in rows] == [int((group == k).sum()) for k in range(3)]
+
+
+def test_the_x_learner_joins_the_arms_by_their_propensity() -> None:
+    """Effects are e(x) g0(x) + (1 - e(x)) g1(x), each arm's function fitted to that arm alone."""
+    data = world("dgp2")
+    found = fitted(data, estimand="cate", loss="x", prior="linear")
+    fit = found.fits_[0]
+    half = fit.density.size // 2
+    g0, g1 = fit.solution.mean[:half], fit.solution.mean[half:]
+    basis = fit.problem.basis[:, :half] + fit.problem.basis[:, half:]
+    e = np.clip(fit.nuisances.at(data["x"])["e"], 0.01, 0.99)
+    np.testing.assert_allclose(found.predict(data["x"]), e * (basis @ g0) + (1 - e) * (basis @ g1), atol=1e-9)
+    a = data["treatment"] == 1
+    assert not fit.problem.basis[a, :half].any() and not fit.problem.basis[~a, half:].any()
+
+
+def test_the_risk_ratio_is_that_of_the_means() -> None:
+    data = world("risk", 1000)
+    found = fitted(data, loss="logistic_rr", posterior="laplace", prior={"type": "gaussian", "sd": 100.0})
+    loss = found.fits_[0].problem.loss
+    seen = found.summary()
+    assert seen["estimate"] == pytest.approx(np.log(loss.phi1.mean() / loss.phi0.mean()), abs=1e-5)
+    assert seen["low"] < dgps.RISK_EFFECT < seen["high"] and "covered" not in seen
+    with pytest.raises(ValueError, match="loss: logistic_rr needs outcomes that are never negative"):
+        fitted(world("dgp1"), loss="logistic_rr", posterior="laplace")
