@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from raycipe.framework.errors import RunError, shown
 from raycipe.framework.words import listed, nearest
 
 FORMATS = ("parquet", "csv")
+BLOCK = 2**22  # bytes that are looked at at once
 
 
 def input_files(path: str) -> tuple[list[str], str]:
@@ -36,24 +37,68 @@ def check_input(section: Mapping[str, Any], data: Data, type_: str) -> None:
         hint = "data that can: csv, parquet (save the data as one of them)"
         raise RunError("recipe", f"data/{type_} makes no features of a table's rows", hint, "predict")
     files, format = input_files(section["path"])
-    names = open_files(files, format).schema.names
-    for where, wanted in (("path", data.table_columns), ("columns", section.get("columns") or [])):
-        for name in wanted:
-            if name not in names:
-                near = nearest(name, names)
-                hint = f"did you mean `{shown(near)}`?" if near else f"its columns: {listed(names)}"
-                message = f"{files[0]}: has no column `{shown(name)}`"
-                raise RunError("data", message, hint, f"predict.{where}")
+    for file in files:
+        if format == "csv":
+            require_utf8(file)
+        names = open_file(file, format).schema.names
+        for where, wanted in (("path", data.table_columns), ("columns", section.get("columns") or [])):
+            for name in wanted:
+                if name not in names:
+                    near = nearest(name, names)
+                    hint = f"did you mean `{shown(near)}`?" if near else f"its columns: {listed(names)}"
+                    raise RunError("data", f"{file}: has no column `{shown(name)}`", hint, f"predict.{where}")
 
 
-def open_files(files: list[str], format: str) -> Any:
-    """A pyarrow dataset."""
+def require_utf8(file: str) -> None:
+    """Raise RunError naming the line of the first byte that is no UTF-8."""
+    from codecs import getincrementaldecoder
+
+    decoder, lines = getincrementaldecoder("utf-8")(), 1
+    with Path(file).open("rb") as opened:
+        while True:
+            block = opened.read(BLOCK)
+            try:
+                decoder.decode(block, final=not block)
+            except UnicodeDecodeError as error:
+                line = lines + error.object[: error.start].count(b"\n")
+                message = f"{file}: line {line} is not UTF-8 ({error.reason}: 0x{error.object[error.start]:02x})"
+                raise RunError("data", message, "save the file as UTF-8", "predict.path") from error
+            if not block:
+                return
+            lines += block.count(b"\n")
+
+
+def open_file(file: str, format: str, schema: Any = None) -> Any:
+    """A pyarrow dataset of one file. Raises RunError."""
     from pyarrow import ArrowInvalid, dataset
 
     try:
-        return dataset.dataset(files, format=format)
+        return dataset.dataset([file], format=format, schema=schema)
     except (ArrowInvalid, OSError) as error:
-        raise RunError("data", f"{files[0]}: {' '.join(str(error).split())[:200]}", where="predict.path") from error
+        raise unreadable(error, file) from error
+
+
+def batches_of(files: list[str], format: str, size: int) -> Iterator[Any]:
+    """The rows of the files in their order, `size` at a time; the first file says the types. Raises RunError."""
+    from pyarrow import ArrowInvalid
+
+    schema = open_file(files[0], format).schema
+    for file in files:
+        rows = open_file(file, format, schema).to_batches(batch_size=size)
+        while True:
+            try:
+                batch = next(rows, None)
+            except (ArrowInvalid, OSError) as error:
+                raise unreadable(error, file) from error
+            if batch is None:
+                break
+            if batch.num_rows:
+                yield batch
+
+
+def unreadable(error: BaseException, file: str) -> RunError:
+    """What pyarrow says of a file that it can't read."""
+    return RunError("data", f"{file}: {' '.join(str(error).split())[:200]}", "correct the file", "predict.path")
 
 
 class Predictor:

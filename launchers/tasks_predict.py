@@ -43,11 +43,10 @@ def predict(job: Job, trained: Trained) -> None:
 def _here(predictor: Predictor, files: list[str], format: str, size: int) -> Iterator[Any]:
     import pyarrow as pa
 
-    from raycipe.framework.predicting import open_files
+    from raycipe.framework.predicting import batches_of
 
-    for batch in open_files(files, format).to_batches(batch_size=size):
-        if batch.num_rows:
-            yield predictor(pa.Table.from_batches([batch]))
+    for batch in batches_of(files, format, size):
+        yield predictor(pa.Table.from_batches([batch]))
 
 
 class Actor:
@@ -86,14 +85,21 @@ def _on_ray(job: Job, predictor: Predictor, files: list[str], format: str, size:
         try:
             yield from found.iter_batches(batch_size=None, batch_format="pyarrow")
         except Exception as error:  # whatever Ray Data wraps it in: the reason is told
-            raise _reason(error) or error from error
+            raise _reason(error, job.recipe.plain["predict"]["path"]) or error from error
 
 
-def _reason(error: BaseException) -> RunError | None:
+def _reason(error: BaseException, path: str) -> RunError | None:
+    """What a component or pyarrow said, within whatever Ray Data made of it."""
+    from pyarrow import ArrowInvalid
+
+    from raycipe.framework.predicting import unreadable
+
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, RunError):
             return seen
+        if isinstance(seen, ArrowInvalid):
+            return unreadable(seen, path)
         seen = getattr(seen, "cause", None) or seen.__cause__ or seen.__context__
     return None
 
