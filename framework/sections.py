@@ -26,7 +26,7 @@ NEEDS = {  # section -> what it needs: of each group at least one
 }
 EXCLUDES = (
     *(("agent", "task"), ("agent", "optimizer"), ("agent", "estimator"), ("estimator", "task")),
-    *(("editor", "agent"), ("editor", "estimator"), ("predict", "agent"), ("predict", "study")),
+    *(("start", "estimator"), ("editor", "agent"), ("editor", "estimator"), ("predict", "agent"), ("predict", "study")),
 )
 TOGETHER = {  # where a rule is told -> the keys that it speaks of
     "train.batch_size": ("train.batch_size", "train.accumulate", "resources.num_workers"),

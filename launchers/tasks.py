@@ -59,6 +59,7 @@ class Job:
         from raycipe.framework.training.loading import with_start
         from raycipe.framework.training.signals import stop_file
         from raycipe.launchers.fan_out import Places
+        from raycipe.launchers.tasks_start import check_start
         from raycipe.launchers.train import find_start_dir
 
         self.recipe, self.run, self.resume = recipe, Run(run_dir), resume
@@ -70,6 +71,7 @@ class Job:
         )
         self.start_dir = find_start_dir(recipe.plain, run_dir)
         self.plain = with_start(recipe.plain, self.start_dir)
+        check_start(recipe.plain, self.plain, self.start_dir)
         self.seed = int(self.plain.get("seed") or 0)
         self.stop = stop_file(run_dir)
         self.places = Places(0)
@@ -87,6 +89,10 @@ class Job:
         return self.run.parent is not None
 
     def go(self, flags: Mapping[str, bool]) -> dict[str, Any]:
+        if "predict" in self.recipe.plain and self.start_dir is not None and "data" not in self.recipe.plain:
+            from raycipe.launchers.tasks_start import check_prediction
+
+            check_prediction(self.recipe.plain, self.plain)
         if "study" in self.plain:
             from raycipe.launchers.tasks_study import run_study
 
