@@ -58,6 +58,28 @@ def draw(title: str, lines: Mapping[str, Series], legend: bool = True) -> str:
     return to_svg(figure)
 
 
+def draw_returns(found: Mapping[str, Series], evaluated_by: str = "") -> Any:
+    """The returns of an agent: training as a line, evaluation with the 95 % band of its mean."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.0, 3.6), layout="constrained")
+    axes = figure.subplots()
+    if training := found.get("rl/episode_return"):
+        steps, values = zip(*training, strict=True)
+        axes.plot(steps, smoothed(values), color="0.55", linewidth=1.2, label="training, last 100 episodes")
+    if evaluated := found.get("rl/eval_return"):
+        steps, values = zip(*evaluated, strict=True)
+        low, high = ([value for _, value in found[f"rl/eval_return_{end}"]] for end in ("low", "high"))
+        axes.fill_between(steps, low, high, color=COLORS[0], alpha=0.2, linewidth=0)
+        label = f"evaluation, mean{evaluated_by} with 95 % band"
+        axes.plot(steps, values, color=COLORS[0], linewidth=1.6, marker="o", markersize=3, label=label)
+    axes.set(xlabel="environment steps", ylabel="return")
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=8)
+    return figure
+
+
 def smoothed(values: Sequence[float]) -> list[float]:
     """The mean over a window of a fiftieth of the points on each side; not finite values are left out of the means."""
     half = max(1, len(values) // 50)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from raycipe.framework.files import number
-from raycipe.framework.results.curves import data_uri, draw, panels, series
+from raycipe.framework.results.curves import data_uri, draw, draw_returns, panels, series, to_svg
 from raycipe.framework.runs import Run, final_values
 
 PICTURES = {".png": "image/png", ".svg": "image/svg+xml", ".gif": "image/gif", ".jpg": "image/jpeg"}
 MAX_EMBEDDED = 20_000_000  # bytes; a larger file is linked
 MAX_TABLE_ROWS = 200
 MAX_TEXT = 20_000  # characters
+RETURNS = "artifacts/returns.svg"  # of an agent's run: its page draws them at its head
+IN_RETURNS = (
+    "rl/episode_return",
+    "rl/eval_return",
+    *(f"rl/eval_return_{end}" for end in ("low", "high", "min", "max")),
+)
+SHORT = 12  # rows; a longer table of a study is folded
+FEW_RUNS = 5  # fewer give intervals that say little
 
 
 def write_report(run: Run) -> Path:
@@ -33,11 +41,14 @@ def render(run: Run) -> str:
         result=result,
         status=result.get("status") or run.status(),
         final=by_group(final_values(result)),
+        short_table=SHORT,
+        is_study=any(name.startswith("study/") for name in final_values(result)),
+        few=fewest_runs(final_values(result)),
         endings=endings(result),
         provenance=provenance,
         environment=environment(provenance),
-        curves=pictures_of_curves(run),
-        artifacts=[artifact(run, item) for item in pictures_first(result.get("artifacts") or [])],
+        curves=curves_of(run),
+        artifacts=artifacts_of(run, result),
         about=about(run),
         sweep=own_file(run, "sweep.html") is not None,
         recipe=text_of(run, "recipe.yaml"),
@@ -46,10 +57,34 @@ def render(run: Run) -> str:
     )
 
 
-def pictures_of_curves(run: Run) -> list[str]:
-    """SVG curves of every metric that was reported at two steps or more."""
-    lines = {name: points for name, points in series(run.rows()).items() if len(points) > 1}
-    return [draw(title, {name: lines[name] for name in names}) for title, names in panels(lines).items()]
+class Curves(NamedTuple):
+    """SVG pictures: those at the head of the page and those that are folded; and metrics that never changed."""
+
+    shown: list[str]
+    folded: list[str]
+    constant: dict[str, float]
+
+
+def curves_of(run: Run) -> Curves:
+    """Curves of every metric that was reported at two steps or more; of an agent the returns come first."""
+    found = {name: points for name, points in series(run.rows()).items() if len(points) > 1}
+    is_agent = "rl/eval_return" in found or "rl/episode_return" in found
+    constant = {
+        name: points[0][1]
+        for name, points in found.items()
+        if len({value for _, value in points}) == 1 and not (is_agent and name in IN_RETURNS)
+    }
+    rest = [name for name in found if name not in constant and not (is_agent and name in IN_RETURNS)]
+    pictures = [draw(title, {name: found[name] for name in names}) for title, names in panels(rest).items()]
+    if is_agent:
+        return Curves([to_svg(draw_returns(found))], pictures, constant)
+    return Curves(pictures, [], constant)
+
+
+def fewest_runs(final: Mapping[str, float]) -> int | None:
+    """The fewest runs that an interval of a study stands on, if they are few: Student's t is wide then."""
+    runs = [value for name, value in final.items() if name.startswith("study/") and name.endswith("/runs")]
+    return int(min(runs)) if runs and 1 < min(runs) < FEW_RUNS else None
 
 
 def by_group(final: Mapping[str, float]) -> dict[str, float]:
@@ -125,8 +160,21 @@ def environment(provenance: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(value) for name, value in facts.items() if value not in (None, "", {}, 0) or name == "seed"}
 
 
-def pictures_first(artifacts: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return sorted(artifacts, key=lambda item: item.get("kind") not in ("plot", "picture", "video"))
+def artifacts_of(run: Run, result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Pictures first, then short tables and the rest; long tables and those of single runs come last and are folded.
+    A table that lies there in two formats is shown once."""
+    found: dict[str, dict[str, Any]] = {}
+    for item in result.get("artifacts") or []:
+        path = str(item.get("path"))
+        stem = path.rpartition(".")[0] if path.endswith((".csv", ".parquet")) else path
+        if stem in found:
+            found[stem]["others"].append(artifact(run, item)["path"])
+        elif path != RETURNS or own_file(run, path) is None:
+            found[stem] = {**artifact(run, item), "others": []}
+    for stem, item in found.items():
+        item["folded"] = bool(item["rows"]) and (len(item["rows"]) > SHORT or stem.endswith("-runs"))
+    is_picture = {stem: item.get("kind") in ("plot", "picture", "video") for stem, item in found.items()}
+    return [found[stem] for stem in sorted(found, key=lambda stem: (found[stem]["folded"], not is_picture[stem]))]
 
 
 def artifact(run: Run, item: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,7 +193,8 @@ def artifact(run: Run, item: Mapping[str, Any]) -> dict[str, Any]:
 
         table = pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
         shown["columns"] = list(table.columns)
-        shown["rows"] = table.head(MAX_TABLE_ROWS).to_numpy().tolist()
+        rows = table.head(MAX_TABLE_ROWS).astype(object).to_numpy().tolist()
+        shown["rows"] = [[None if cell != cell else cell for cell in row] for row in rows]  # NaN is what has no value
         shown["more"] = max(0, len(table) - MAX_TABLE_ROWS)
     elif item.get("kind") == "text":
         shown["text"] = path.read_text(encoding="utf-8", errors="replace")[:MAX_TEXT]

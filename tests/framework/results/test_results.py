@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from raycipe.framework.errors import RunError
@@ -80,6 +82,48 @@ def test_the_report_shows_nothing_from_outside_the_run_folder(tmp_path: Path, pa
     (run.path / "recipe.yaml").symlink_to(run.path.parent / "secret.txt")
     page = report.render(run)
     assert "SECRET" not in page and "javascript" not in page and "no such file in the run folder" in page
+
+
+def write_rows(run: Run, rows: list[dict[str, Any]]) -> None:
+    run.write("metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_an_agents_report_begins_with_its_returns_and_folds_the_other_curves(tmp_path: Path) -> None:
+    returns = {f"rl/eval_return{end}": 1.0 for end in ("", "_low", "_high", "_min", "_max")}
+    run = toy(tmp_path, artifacts=[{"path": report.RETURNS, "kind": "plot", "title": "returns"}])
+    (run.path / report.RETURNS).write_text("<svg></svg>")
+    write_rows(run, [{"step": step, "train/loss": 1.0 / step, "train/lr": 0.1, **returns} for step in (1, 2)])
+    found = report.curves_of(run)
+    assert len(found.shown) == 1 and "95 % band" in found.shown[0] and len(found.folded) == 1
+    assert found.constant == {"train/lr": 0.1}
+    page = report.render(run)
+    assert page.count("<svg") == 2 and "1 more curve:" in page and "<code>train/lr</code> 0.1." in page
+    assert "artifacts/returns.svg" not in page
+
+
+def test_a_studys_report_shows_figure_and_summary_first_and_folds_single_runs(tmp_path: Path) -> None:
+    names = ("grid-runs.csv", "grid-runs.parquet", "grid-cells.csv", "grid-cells.parquet", "grid-cells.svg")
+    items = [
+        {"path": f"artifacts/{name}", "kind": "plot" if "svg" in name else "table", "title": name} for name in names
+    ]
+    run = toy(tmp_path, artifacts=items, final={"study/grid/1/runs": 2.0, "study/grid/1/high": 1.218})
+    table = pd.DataFrame({"seed": [0, 1], "gone": [0.5, math.nan]})
+    for name in names:
+        if name.endswith("csv"):
+            table.to_csv(run.artifacts / name, index=False)
+        elif name.endswith("parquet"):
+            table.to_parquet(run.artifacts / name)
+        else:
+            (run.artifacts / name).write_text("<svg></svg>")
+    shown = report.artifacts_of(run, run.read("result.json"))
+    assert [item["path"] for item in shown] == [
+        f"artifacts/grid-{end}" for end in ("cells.svg", "cells.csv", "runs.csv")
+    ]
+    assert [item["folded"] for item in shown] == [False, False, True]
+    assert shown[1]["others"] == ["artifacts/grid-cells.parquet"]
+    page = report.render(run)
+    assert "nan" not in page and page.index("Findings") < page.index("Final values")
+    assert "stand on as few as 2 runs each" in page and "12.7 standard errors" in page
 
 
 def test_a_killed_run_still_has_a_report(tmp_path: Path) -> None:
