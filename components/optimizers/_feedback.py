@@ -1,35 +1,15 @@
-"""What optimizers with error feedback share: the checks of a compressor, matching, and another number of workers."""
+"""What optimizers with error feedback share: the checks of a compressor, and another number of workers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from raycipe.components.optimizers._fragments import Fragment
-from raycipe.framework.arguments import Share
 from raycipe.framework.contracts import Compressor
-from raycipe.framework.registry import build
-
-
-class Match(TypedDict):
-    """The strength at which compressors are compared.
-
-    Args:
-        alpha: closed-form contraction factor on the largest fragment (in one block or chunk)
-    """
-
-    alpha: Share
-
-
-def matched(compressor: Compressor, match: Match | None, fragments: Sequence[Fragment]) -> Compressor:
-    """The compressor, changed to have the contraction factor that `match` asks for."""
-    if match is None:
-        return compressor
-    found: Compressor = build(compressor.match(match["alpha"], max(_sizes(fragments))), "compressors", "match")
-    return found
 
 
 def check_feedback(compressor: Compressor, fragments: Sequence[Fragment], feedback: bool) -> None:
@@ -45,10 +25,6 @@ def check_feedback(compressor: Compressor, fragments: Sequence[Fragment], feedba
             "no contraction, so that error feedback diverges; "
             "scale it down (qsgd: `scaled: true`, randk: `scaled: false`) or turn feedback off"
         )
-
-
-def _sizes(fragments: Sequence[Fragment]) -> list[int]:
-    return [fragment.numel for fragment in fragments]
 
 
 def direction(gradient: Tensor, buffer: Tensor | None, momentum: float, nesterov: bool) -> Tensor:

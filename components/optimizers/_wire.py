@@ -17,6 +17,7 @@ from torch import Tensor
 
 from raycipe.components.compressors._payload import Header, codec_of, opened, seal
 from raycipe.components.optimizers._fragments import Fragment
+from raycipe.components.optimizers._match import Matching
 from raycipe.framework.comm import Comm, Pending
 from raycipe.framework.contracts import HEADER_BYTES, Compressor, Draw, Plan, State
 from raycipe.framework.errors import RunError
@@ -44,6 +45,7 @@ class Wire:
         server: compresses the shards' means; with `server_feedback` what it leaves out is kept and sent later.
         weighted: the workers' weights differ and travel with the payloads.
         verify: send and check a checksum.
+        matching: looks for the compressor's strength, exchange by exchange.
     """
 
     def __init__(
@@ -57,15 +59,20 @@ class Wire:
         server_feedback: bool = True,
         weighted: bool = False,
         verify: bool = False,
+        matching: Matching | None = None,
     ) -> None:
+        self.matching = matching
         self.weight_bytes = 4 if weighted else 0
         self.compressor, self.fragments, self.comm, self.seed, self.verify = compressor, fragments, comm, seed, verify
         self.plans = [compressor.plan(fragment.numel, fragment.shapes) for fragment in fragments]
+        self.codecs = [compressor] * len(fragments)  # of each fragment's last exchange
         self.states: list[State] = [{} for _ in fragments]
         self.way = choose(collective, compressor, self.plans, comm.world_size, server is not None)
         self.server, self.server_feedback = server or compressor, server_feedback
         self.server_errors: list[Tensor] = []
         if self.way == "two_phase":
+            if matching is not None:
+                raise _refused("a measured match can't be cut into shards", "use all_gather, or match.mode: worst")
             self._lay_out_shards()
         _check_equal(fragments, compressor, comm)
 
@@ -77,6 +84,12 @@ class Wire:
         """Begin the exchange of a fragment. `tensor` becomes its residual, at the latest when the exchange is waited
         for; it stays as it is if it `is_finite` not, and then counts nothing."""
         draw = Draw(self.seed, self.comm.rank, round_, index)
+        if self.matching is not None and not self.matching.is_found and index == self.matching.index:
+            self._match(self.matching, tensor, draw, is_finite)
+        if self.codecs[index] is not self.compressor:
+            fragment = self.fragments[index]
+            self.codecs[index] = self.compressor
+            self.plans[index] = self.compressor.plan(fragment.numel, fragment.shapes)
         if not self.compressor.sends(draw):
             return Sent([], lambda out: 1.0)
         if self.way == "all_reduce":
@@ -85,13 +98,25 @@ class Wire:
             return self._start_two_phase(index, tensor, draw, weight if is_finite else 0.0)
         return self._start_gather(index, tensor, draw, weight if is_finite else 0.0)
 
+    def _match(self, matching: Matching, tensor: Tensor, draw: Draw, is_finite: bool) -> None:
+        """All workers take the mean of the strengths that each finds for its own message."""
+        has_size = is_finite and bool(tensor.any())
+        found = [matching.fit(tensor, draw), 1.0] if has_size else [0.0, 0.0]
+        total, count = self.comm.all_reduce(torch.tensor(found, dtype=torch.float64, device=tensor.device)).tolist()
+        if count:
+            self.use(matching.add(total / count))
+
+    def use(self, compressor: Compressor) -> None:
+        """Go on with another strength of the same compressor; all ranks do so at the same exchange."""
+        self.compressor = compressor
+
     def add_own_(self, sent: Sent, index: int, out: Tensor) -> None:
         """out += this worker's own C(p); not where sums travel."""
         plans = [self.plans[index]] if self.way == "all_gather" else [self.shard_plans[index]] * len(sent.payloads)
         at = 0
         for payload, plan in zip(sent.payloads, plans, strict=True):
             if self.way == "all_gather":
-                self.compressor.add_decoded_(payload, plan, out)
+                self.codecs[index].add_decoded_(payload, plan, out)
                 continue
             part = out[at : at + plan.numel]
             whole = part if part.numel() == plan.numel else part.new_zeros(plan.numel)
@@ -135,22 +160,23 @@ class Wire:
     # ------------------------------------------------------------------------------------------ the three ways
 
     def _start_gather(self, index: int, tensor: Tensor, draw: Draw, weight: float) -> Sent:
-        plan = self.plans[index]
-        payload = self._payload(self.compressor, tensor, plan, draw, self.states[index], weight)
+        plan, codec = self.plans[index], self.codecs[index]
+        payload = self._payload(codec, tensor, plan, draw, self.states[index], weight)
         pending = self.comm.start_all_gather(payload) if self.comm.world_size > 1 else None
 
         def finish(out: Tensor) -> float:
             payloads = pending.wait() if pending else [payload]
-            return self._add_mean(self.compressor, payloads, plan, draw, out)
+            return self._add_mean(codec, payloads, plan, draw, out)
 
         return Sent([payload], finish)
 
     def _start_sum(self, index: int, tensor: Tensor, draw: Draw, weight: float) -> Sent:
         """The sum of the weights travels behind the summands: it is what the sums are divided by."""
         given, plan, state = tensor if weight else torch.zeros_like(tensor), self.plans[index], self.states[index]
+        codec = self.codecs[index]
 
         def start(part: int) -> Pending[Tensor]:
-            summand = self.compressor.summand(given, plan, draw, state, part)
+            summand = codec.summand(given, plan, draw, state, part)
             if weight not in (0.0, 1.0):
                 summand = summand * weight
             return self.comm.start_all_reduce(torch.cat([summand, summand.new_tensor([weight])]))
@@ -159,11 +185,11 @@ class Wire:
 
         def finish(out: Tensor) -> float:
             live = 0.0
-            for part in range(self.compressor.passes):
+            for part in range(codec.passes):
                 total = (pending if part == 0 else start(part)).wait()
                 live = float(total[-1])
                 mean = total[:-1].to(out.dtype).div_(live) if live else torch.zeros_like(total[:-1], dtype=out.dtype)
-                self.compressor.absorb_(mean, given, plan, draw, state, out, part)
+                codec.absorb_(mean, given, plan, draw, state, out, part)
             return live / self.comm.world_size
 
         return Sent([], finish)

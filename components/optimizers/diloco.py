@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor
 
-from raycipe.components.optimizers._feedback import Match, check_feedback, matched, mean_of, squared
-from raycipe.components.optimizers._fragments import Fragment, fill, per_parameter
+from raycipe.components.optimizers._feedback import check_feedback, squared
+from raycipe.components.optimizers._fragments import Fragment
 from raycipe.components.optimizers._fused import as_list
 from raycipe.components.optimizers._iterates import Average, Iterates
 from raycipe.components.optimizers._linked import link_stats, on_link
+from raycipe.components.optimizers._match import Match, Matching, match_stats, matched
+from raycipe.components.optimizers._round_state import common_state, load_common, load_own, own_state
 from raycipe.components.optimizers._rounds import Flight, Outer, Theory, divided, outer_step_, theory_rates
 from raycipe.components.optimizers._wire import Collective, Wire
 from raycipe.framework.arguments import Count, Range, default
@@ -117,6 +119,8 @@ class Diloco(Optimizer):
         self._check(fragments)
         self.fragments = divided(self.param_groups, fragments, fragment_pattern)
         self.compressor = matched(compressor, match, self.fragments)
+        is_measured = match is not None and match.get("mode") == "measured"
+        self.matching = Matching(compressor, match, self.fragments) if match and is_measured else None
         check_feedback(self.compressor, self.fragments, ef)
         self.iterates = Iterates(average)
         self.count, self.synced_at, self.closed = 0, 0, False
@@ -156,6 +160,7 @@ class Diloco(Optimizer):
             self.server_ef,
             self.weighting == "samples",
             self.verify,
+            self.matching,
         )
         self.anchors = [fragment.weights() for fragment in self.fragments]
         self.errors, self.staged, self.momenta = ([one.zeros() for one in self.fragments] for _ in range(3))
@@ -294,116 +299,27 @@ class Diloco(Optimizer):
         if self.wire is None:
             return {}
         left = {"comm/error_norm": math.sqrt(float(squared(self.errors)))} if self.ef else {}
-        return {**left, **link_stats(self.wire.comm)}
+        return {**left, **match_stats(self.matching), **link_stats(self.wire.comm)}
 
     # ------------------------------------------------------------------------------------------ checkpoints
 
     def state_dict(self) -> dict[str, Any]:
         """What is equal on all workers; the inner optimizer's state is each worker's own."""
-        if self.wire is None:
-            return super().state_dict()
-        common = {
-            "count": self.count,
-            "closed": self.closed,
-            "rounds": self.rounds,
-            "synced": self.synced,
-            "synced_at": self.synced_at,
-            "iterates": self.iterates.state(),
-            "anchors": per_parameter(self.fragments, self.anchors),
-            "momenta": per_parameter(self.fragments, self.momenta),
-        }
-        return {**super().state_dict(), "diloco": common}
+        state = super().state_dict()
+        return {**state, "diloco": common_state(self)} if self.wire else state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        common = state_dict.get("diloco")
-        if common is None:  # saved before the first step
+        if "diloco" not in state_dict:  # saved before the first step
             return
         if self.wire is None:
             self._begin(LocalComm(), 0)
-        self.count, self.closed, self.synced_at = (common[name] for name in ("count", "closed", "synced_at"))
-        self.rounds, self.synced = list(common["rounds"]), list(common["synced"])
-        self.iterates.load(common["iterates"])
-        fill(self.fragments, self.anchors, common["anchors"])
-        fill(self.fragments, self.momenta, common["momenta"])
+        load_common(self, state_dict["diloco"])
 
     def rank_state_dict(self) -> dict[str, Any]:
         """This worker's part; exchanges in flight are waited for, and kept to be applied at their step."""
-        if self.wire is None:
-            return {}
-        flights = [self._flight_state(index) for index in range(len(self.fragments))]
-        return {
-            "inner": self.inner.state_dict(),
-            "errors": per_parameter(self.fragments, self.errors),
-            "samples": self.samples,
-            "flights": flights,
-            "compressor": [dict(one) for one in self.wire.states],
-            "server": list(self.wire.server_errors),
-        }
-
-    def _flight_state(self, index: int) -> dict[str, Any] | None:
-        flight = self.flights[index]
-        if flight is None:
-            return None
-        total = flight.wait(self.anchors[index])
-        state = {"due": flight.due, "is_finite": flight.is_finite, "live": flight.live, "total": total}
-        return {**state, "staged": self.staged[index], "local": flight.local}
+        return own_state(self) if self.wire else {}
 
     @torch.no_grad()
     def load_rank_state(self, mine: dict[str, Any] | None, all_ranks: list[dict[str, Any]]) -> None:
-        if not all_ranks or not all_ranks[0]:
-            return
-        assert self.wire is not None
-        mine_or_like = mine or all_ranks[self.wire.comm.rank % len(all_ranks)]
-        self.inner.load_state_dict(mine_or_like["inner"])
-        self.param_groups = self.inner.param_groups
-        for state, saved in zip(self.wire.states, mine_or_like["compressor"], strict=True):
-            state.update(saved)
-        if mine is None:
-            self._take_over(all_ranks)
-            return
-        self.samples = list(mine["samples"])
-        fill(self.fragments, self.errors, mine["errors"])
-        for error, saved in zip(self.wire.server_errors, mine["server"], strict=True):
-            error.copy_(saved)
-        for index, saved in enumerate(mine["flights"]):
-            if saved is not None:
-                self.staged[index].copy_(saved["staged"])
-                flight = Flight(saved["due"], saved["is_finite"], saved["local"], None, saved["total"], saved["live"])
-                self.flights[index] = flight
-
-    def _take_over(self, ranks: list[dict[str, Any]]) -> None:
-        """Another number of workers: what is in flight is applied; all start from the anchors and the mean error."""
-        assert self.wire is not None
-        for index in range(len(self.fragments)):
-            flights = [rank["flights"][index] for rank in ranks]
-            if flights[0] is not None and flights[0]["live"]:
-                outer_step_(self.anchors[index], self.momenta[index], flights[0]["total"], **self.outer)
-                self.rounds[index] += 1
-        self._fill_mean_error(ranks)
-        for index, fragment in enumerate(self.fragments):
-            if ranks[0]["server"]:
-                self._take_over_server_error(index, [rank["server"][index] for rank in ranks])
-            if self.reshard == "apply":
-                self.anchors[index].sub_(self.errors[index], alpha=self.outer["lr"])
-            if self.reshard != "mean":
-                self.errors[index].zero_()
-            fragment.set_(self.anchors[index])
-
-    def _fill_mean_error(self, ranks: Sequence[dict[str, Any]]) -> None:
-        errors = []
-        for rank in ranks:
-            flats = [fragment.zeros() for fragment in self.fragments]
-            fill(self.fragments, flats, rank["errors"])
-            for flat, flight in zip(flats, rank["flights"], strict=True):
-                if flight is not None and flight["is_finite"] and self.ef:
-                    flat.copy_(flight["staged"])
-            errors.append(flats)
-        self.errors = mean_of(errors)
-
-    def _take_over_server_error(self, index: int, shards: list[Tensor]) -> None:
-        assert self.wire is not None
-        whole = self.wire.shards_of(index, shards)
-        if self.wire.server_errors:
-            self.wire.set_server_error(index, whole)
-        else:
-            self.errors[index].add_(whole)
+        if all_ranks and all_ranks[0]:
+            load_own(self, mine, all_ranks)

@@ -10,11 +10,13 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import Tensor
 
-from raycipe.components.optimizers._feedback import Match, check_feedback, direction, matched, mean_of, squared
-from raycipe.components.optimizers._fragments import cut, fill, per_parameter
+from raycipe.components.optimizers._ef_state import common_state, load_common, load_own, own_state
+from raycipe.components.optimizers._feedback import check_feedback, direction, squared
+from raycipe.components.optimizers._fragments import cut
 from raycipe.components.optimizers._fused import as_list
 from raycipe.components.optimizers._iterates import Average, Iterates
 from raycipe.components.optimizers._linked import link_stats, on_link
+from raycipe.components.optimizers._match import Match, Matching, match_stats, matched
 from raycipe.components.optimizers._whole import WholeSums
 from raycipe.components.optimizers._wire import Collective, Sent, Wire
 from raycipe.framework.arguments import NonNegative, Positive, Range
@@ -113,6 +115,8 @@ class EfSgd(Optimizer):
         self.link = link
         self.fragments = cut(self.param_groups, fragment_mb, error_dtype)
         self.compressor = matched(compressor, match, self.fragments)
+        is_measured = match is not None and match.get("mode") == "measured"
+        self.matching = Matching(compressor, match, self.fragments) if match and is_measured else None
         check_feedback(self.compressor, self.fragments, variant != "none")
         self.iterates = Iterates(average)
         self.count, self.closed, self.is_owing = 0, False, False
@@ -129,7 +133,9 @@ class EfSgd(Optimizer):
 
     def _begin(self, comm: Comm, seed: int) -> None:
         comm = on_link(comm, self.link, seed)
-        self.wire = Wire(self.compressor, self.fragments, comm, seed, self.collective, verify=self.verify)
+        self.wire = Wire(
+            self.compressor, self.fragments, comm, seed, self.collective, verify=self.verify, matching=self.matching
+        )
         names = ["error", "total"]
         if any(group["momentum"] for group in self.param_groups):
             names.append("momentum" if self.momentum_at == "local" else "server_momentum")
@@ -144,7 +150,12 @@ class EfSgd(Optimizer):
         """Whether plain sums of the gradients travel: then error buffers have nothing to do."""
         assert self.wire is not None
         exact = all(self.compressor.is_exact(fragment.dtype) for fragment in self.fragments)
-        return exact and "estimate" not in self.buffers and (self.wire.way == "all_reduce" or self.wire.is_alone)
+        return (
+            exact
+            and self.matching is None
+            and "estimate" not in self.buffers
+            and (self.wire.way == "all_reduce" or self.wire.is_alone)
+        )
 
     # ------------------------------------------------------------------------------------------ the step
 
@@ -168,16 +179,16 @@ class EfSgd(Optimizer):
             for index, one in enumerate(sent):
                 self._receive(index, one, is_finite)
         self.count += 1
-        self.iterates.update(self.count, self._parameters)
+        self.iterates.update(self.count, self.parameters)
         return loss
 
     @property
-    def _parameters(self) -> list[Tensor]:
+    def parameters(self) -> list[Tensor]:
         return [parameter for fragment in self.fragments for parameter in fragment.parameters]
 
     def _gradients(self) -> list[Tensor]:
         if self.clip_norm is not None:
-            torch.nn.utils.clip_grad_norm_(self._parameters, self.clip_norm, foreach=True)
+            torch.nn.utils.clip_grad_norm_(self.parameters, self.clip_norm, foreach=True)
         return [fragment.gradient() for fragment in self.fragments]
 
     def _is_finite(self, gradients: list[Tensor]) -> bool:
@@ -289,21 +300,21 @@ class EfSgd(Optimizer):
         if self.closed or not self.iterates.is_ready:
             yield
             return
-        private = [parameter.detach().clone() for parameter in self._parameters]
-        self._set(self.iterates.means)
+        private = [parameter.detach().clone() for parameter in self.parameters]
+        self.set_weights(self.iterates.means)
         try:
             yield
         finally:
-            self._set(private)
+            self.set_weights(private)
 
     @torch.no_grad()
-    def _set(self, values: list[Tensor]) -> None:
-        for parameter, value in zip(self._parameters, values, strict=True):
+    def set_weights(self, values: list[Tensor]) -> None:
+        for parameter, value in zip(self.parameters, values, strict=True):
             parameter.copy_(value)
 
     def finish(self) -> None:
         if self.iterates.is_ready:
-            self._set(self.iterates.means)
+            self.set_weights(self.iterates.means)
         self.closed = True
 
     def stats(self) -> dict[str, Tensor | float]:
@@ -313,85 +324,29 @@ class EfSgd(Optimizer):
         left = float(squared(self.buffers["error"]))
         whole = float(squared(self.energy))
         alpha = 1 - left / whole if whole else 1.0
-        return {"comm/error_norm": math.sqrt(left), "comm/alpha": alpha, **link_stats(self.wire.comm)}
+        return {
+            "comm/error_norm": math.sqrt(left),
+            "comm/alpha": alpha,
+            **match_stats(self.matching),
+            **link_stats(self.wire.comm),
+        }
 
     # ------------------------------------------------------------------------------------------ checkpoints
 
-    SHARED = ("server_momentum", "mean_estimate")
-
     def state_dict(self) -> dict[str, Any]:
-        common = {
-            "count": self.count,
-            "closed": self.closed,
-            "iterates": self.iterates.state(),
-            "weights": [parameter.detach() for parameter in self._parameters] if self.iterates.is_ready else [],
-            "buffers": self._saved(self.SHARED),
-        }
-        return {**super().state_dict(), "ef_sgd": common}
+        return {**super().state_dict(), "ef_sgd": common_state(self)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
             group.update({name: value for name, value in saved.items() if name != "params"})  # fragments hold the group
-        common = state_dict["ef_sgd"]
         if self.wire is None:
             self._begin(LocalComm(), 0)
-        self.count, self.closed = common["count"], common["closed"]
-        self.iterates.load(common["iterates"])
-        if common["weights"] and not self.closed:
-            self._set(common["weights"])
-        self._fill(common["buffers"])
-
-    def _saved(self, names: tuple[str, ...]) -> dict[str, list[Tensor]]:
-        there = [name for name in names if name in self.buffers] if self.wire else []
-        return {name: per_parameter(self.fragments, self.buffers[name]) for name in there}
-
-    def _fill(self, saved: dict[str, list[Tensor]]) -> None:
-        for name, tensors in saved.items():
-            fill(self.fragments, self.buffers[name], tensors)
-
-    @property
-    def _own_names(self) -> tuple[str, ...]:
-        names = ("momentum", "estimate", "gradient_mean")
-        return ("error", *names) if self.variant == "ef" else names
+        load_common(self, state_dict["ef_sgd"])
 
     def rank_state_dict(self) -> dict[str, Any]:
-        if self.wire is None:
-            return {}
-        state: dict[str, Any] = {"buffers": self._saved(self._own_names)}
-        return {**state, "compressor": [dict(one) for one in self.wire.states], "server": list(self.wire.server_errors)}
+        return own_state(self) if self.wire else {}
 
     @torch.no_grad()
     def load_rank_state(self, mine: dict[str, Any] | None, all_ranks: list[dict[str, Any]]) -> None:
-        if not all_ranks or not all_ranks[0]:
-            return
-        assert self.wire is not None
-        if mine is not None:
-            self._fill(mine["buffers"])
-            for error, saved in zip(self.wire.server_errors, mine["server"], strict=True):
-                error.copy_(saved)
-        else:
-            self._take_over(all_ranks)
-        self.is_owing = any(bool(error.any()) for error in self.buffers["error"])
-        states = (mine or all_ranks[self.wire.comm.rank % len(all_ranks)])["compressor"]
-        for state, saved in zip(self.wire.states, states, strict=True):
-            state.update(saved)
-
-    def _take_over(self, ranks: list[dict[str, Any]]) -> None:
-        """Another number of workers: all start from the means of the buffers, which keeps the virtual iterate."""
-        assert self.wire is not None
-        for name in ranks[0]["buffers"]:
-            fill(self.fragments, self.buffers[name], mean_of([rank["buffers"][name] for rank in ranks]))
-        for index in range(len(self.fragments)):
-            if "estimate" in self.buffers:
-                self.buffers["estimate"][index].copy_(self.buffers["mean_estimate"][index])
-            elif ranks[0]["server"]:
-                whole = self.wire.shards_of(index, [rank["server"][index] for rank in ranks])
-                if self.wire.server_errors:
-                    self.wire.set_server_error(index, whole)
-                else:
-                    self.buffers["error"][index].add_(whole)
-        if self.variant == "ef" and self.reshard != "mean":
-            for fragment, error in zip(self.fragments, self.buffers["error"], strict=True):
-                if self.reshard == "apply":
-                    fragment.add_(error, -1.0)
-                error.zero_()
+        if all_ranks and all_ranks[0]:
+            load_own(self, mine, all_ranks)

@@ -23,8 +23,8 @@ class RateFit(Study):
     """The slope of log(metric) against log(x), over recipes that differ in size: the exponent of a power law.
 
     Each point's metric is the mean over seeds; the slope is that of least squares through the points, its interval the
-    percentiles of a bootstrap over seeds (none with one seed). With `curves` a line is fitted for each combination of
-    values, and `range` is how far their slopes lie apart.
+    percentiles of a bootstrap over seeds (none with one seed). `missing` counts runs without a positive figure. With
+    `curves` a line is fitted for each combination of values, and `range` is how far their slopes lie apart.
 
     Args:
         points: dotted path -> its value at the first point, the second, ...: lists of one length
@@ -104,7 +104,8 @@ class RateFit(Study):
 
     def conclude(self, recipe: Mapping[str, Any], runs: Sequence[Ended]) -> Measured:
         lines = {curve: self._points(group) for curve, group in cells.grouped(runs, "curve").items()}
-        values, fits = cells.missing(runs, self.metric), {}
+        without = sum(not run.final.get(self.metric, 0.0) > 0 for run in runs)
+        values, fits = {"missing": float(without)}, {}
         for curve, points in lines.items():
             fit = fitted(points, self.confidence)
             if fit is not None:
@@ -135,6 +136,8 @@ class RateFit(Study):
         figure = Figure(figsize=(5.5, 4.0), layout="constrained")
         axes = figure.subplots()
         for curve, points in lines.items():
+            if not points:  # none of its figures is positive
+                continue
             slope = f" ({fits[curve]['slope']:.3f})" if curve in fits else ""
             means = [math.fsum(found) / len(found) for _, found in points]
             axes.plot([x for x, _ in points], means, "o", alpha=0.7, label=f"{curve}{slope}")
@@ -143,9 +146,11 @@ class RateFit(Study):
                 axes.plot(
                     ends, np.exp(line(points)[1]) * ends ** fits[curve]["slope"], color=axes.lines[-1].get_color()
                 )
-        axes.set(xscale="log", yscale="log", xlabel=" · ".join(self.x), ylabel=self.metric)
+        axes.set(xlabel=" · ".join(self.x), ylabel=self.metric)
+        if any(lines.values()):
+            axes.set(xscale="log", yscale="log")
+            axes.legend()
         axes.grid(alpha=0.3)
-        axes.legend()
         return figure
 
 

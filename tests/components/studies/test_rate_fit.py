@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,13 @@ def test_seeds_give_an_interval_around_the_slope() -> None:
     assert found["slope"] == pytest.approx(-1, abs=0.05) and found["slope_high"] - found["slope_low"] < 0.2
     assert fitted(points, 0.95) == found
     assert fitted(points[:1], 0.95) is None
+
+
+def test_figures_that_are_not_positive_fit_no_line_and_are_told() -> None:
+    study = make("studies/rate_fit", points=POINTS, x=["train.steps"], metric="test/loss")
+    found = study.conclude(RECIPE, [ended(variation, -1.0) for variation in study.variations(RECIPE)])
+    assert found.values == {"missing": 2.0}
+    found.figures["rate"]().savefig(io.BytesIO(), format="svg")
 
 
 def test_what_fits_no_line_is_refused() -> None:
