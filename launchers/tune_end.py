@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from raycipe.framework.errors import counted as many
-from raycipe.framework.results.trials import Trial, counted, pareto, ranked, read_trials
+from raycipe.framework.results.trials import Trial, counted, pareto, ranked, read_trials, swept_paths
 from raycipe.framework.runs import Run
 from raycipe.launchers.outcome import empty_outcome
 from raycipe.launchers.tune_board import told
@@ -86,9 +86,12 @@ def _root(recipe: Recipe) -> str | None:
 
 
 def write_table(run: Run, found: list[Trial], metrics: list[str]) -> None:
-    """`trials.csv` and `trials.parquet`: a row a trial, its values, how it ended, its final metrics."""
+    """`trials.csv` and `trials.parquet`: a row a trial. Its values come first, in the order of the sweep's space, then
+    the objectives, then all else that it reported; what a trial has no value of is empty."""
     import pandas as pd
 
+    paths = swept_paths(found, run.resolved()["sweep"].get("space") or {})
+    reported = dict.fromkeys(name for trial in found for name in trial.final if name not in metrics)
     rows = [
         {
             "trial": trial.name,
@@ -104,7 +107,7 @@ def write_table(run: Run, found: list[Trial], metrics: list[str]) -> None:
         }
         for trial in found
     ]
-    table = pd.DataFrame(rows)
+    table = pd.DataFrame(rows, columns=["trial", "status", *paths, *metrics, *reported, "steps", "seconds"])
     run.write(TABLE, table.to_csv(index=False))
     for name in table.columns[table.dtypes == "object"]:  # a column of parquet has one type
         if any(not isinstance(value, str) for value in table[name].dropna()):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from raycipe.framework.results.coordinates import MAX_LINES, RED, coordinates, is_number
 from raycipe.framework.results.curves import COLORS, series, spans_decades, to_svg
 from raycipe.framework.results.report import short, text_of
-from raycipe.framework.results.trials import Trial, counted, objectives_of, pareto, ranked, read_trials
+from raycipe.framework.results.trials import Trial, counted, objectives_of, pareto, ranked, read_trials, swept_paths
 from raycipe.framework.results.turned import short_names
 from raycipe.framework.runs import Run
 
@@ -33,7 +33,7 @@ def render(run: Run) -> str:
     goals = objectives_of(sweep)
     trials = read_trials(run, sweep)
     best = ranked(trials, goals)
-    paths = list(dict.fromkeys(path for trial in trials for path in trial.settings))
+    paths = swept_paths(trials, sweep.get("space") or {})
     return pages.get_template("sweep.html.j2").render(
         run=run,
         sweep=sweep,

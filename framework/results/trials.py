@@ -58,6 +58,18 @@ def read_trials(run: Run, sweep: Mapping[str, Any]) -> list[Trial]:
     return found
 
 
+def swept_paths(found: Sequence[Trial], space: Mapping[str, Any]) -> list[str]:
+    """The paths of all trials' values in the order of the sweep's space; a component's own follow it."""
+    paths = dict.fromkeys(path for trial in found for path in trial.settings)
+    keys = [str(key).removesuffix(".type") for key in space]
+
+    def place(path: str) -> int:
+        inside = [key for key in keys if f"{path}.".startswith(f"{key}.")]
+        return keys.index(max(inside, key=len)) if inside else len(keys)
+
+    return sorted(paths, key=place)
+
+
 def outcome_of(result: Mapping[str, Any], scheduler: str) -> str:
     """How a trial ended; a training whose loss became NaN has found something out, it has not failed."""
     status = str(result.get("status") or "killed")

@@ -11,7 +11,7 @@ import pytest
 
 from raycipe.framework.results.coordinates import BROAD, MOST_UPRIGHT, NARROW, Axis, coordinates
 from raycipe.framework.results.sweep_page import render
-from raycipe.framework.results.trials import Trial
+from raycipe.framework.results.trials import Trial, read_trials
 from raycipe.framework.runs import Run, create
 
 LOSS = {"val/loss": "min"}
@@ -87,6 +87,25 @@ def test_what_is_not_drawn_is_explained(tmp_path: Path) -> None:
     assert "It takes 8 trials that ended with a value to say anything; 4 of 4 did." in page
     assert "2 trials reported it once, a point each; the scheduler stopped 2 of them then." in page
     assert "<b>val/loss 1</b> (min) in" in page
+
+
+def test_the_table_has_the_values_first_in_the_order_of_the_space(tmp_path: Path) -> None:
+    from raycipe.launchers.tune_end import write_table
+
+    run = sweep(tmp_path, LOSS, [2, 2])
+    told = run.resolved()
+    told["sweep"]["space"] = {"optimizer.type": {}, "optimizer.lr": {}, "model": {}}
+    run.write("resolved.yaml", json.dumps(told))
+    changes: list[Any] = [
+        {"model": {"type": "linear"}, "optimizer.lr": 0.1},
+        {"model": {"type": "mlp", "hidden": [8]}, "optimizer.lr": 0.2, "optimizer.type": "sgd"},
+    ]
+    for folder, change in zip(sorted((run.path / "trials").iterdir()), changes, strict=True):
+        Run(folder).write("provenance.json", {"format": 1, "changes": change})
+    write_table(run, read_trials(run, told["sweep"]), ["val/loss"])
+    head, first, _ = (run.path / "trials.csv").read_text().splitlines()
+    assert head == "trial,status,optimizer,optimizer.lr,model,model.hidden,val/loss,val/f1,steps,seconds"
+    assert first == "0000,done,,0.1,linear,,1.0,0.5,,"
 
 
 def test_a_page_of_several_objectives_names_its_front_and_draws_each_curve(tmp_path: Path) -> None:
