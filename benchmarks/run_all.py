@@ -61,6 +61,12 @@ One thread, least CPU time of runs that alternate; `bound` is on the ratio.
 
 One process, one thread, CPU time, least of alternating blocks.
 """,
+    ("zboost",): """\
+## Z-boosting
+
+Boosters of 200 stumps, one process and thread: CPU seconds; false negatives at fixed false positives; the worst learner
+that keeps a promise; amplification; the exact test.
+""",
     ("fanout",): """\
 ## Many small runs, and cross-validation
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 from xgboost import XGBClassifier, XGBRegressor
 
 from raycipe.components.estimators._wrapped import Wrapped
@@ -103,6 +104,12 @@ class Xgboost(Wrapped):
 
     def deciding(self) -> Any:
         return vars(self).get("fitted_") or self._model(self.target != "number")
+
+    @available_if(lambda wrapped: hasattr(wrapped.deciding(), "predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """(n, classes), float64 with rows that sum to 1, which XGBoost's float32 do not."""
+        found = super().predict_proba(X).astype(np.float64)
+        return found / found.sum(axis=1, keepdims=True)
 
     def inputs(self, X: Any) -> Any:
         return X
