@@ -48,32 +48,42 @@ class Stump(WeakLearner):
 
 
 class _Sorted:
-    """The features of a block, each sorted: `order` (features, n), cut points and the thresholds between."""
+    """The features of a block, each sorted: `order` (features, n), and the thresholds between neighbouring values."""
 
     def __init__(self, X: np.ndarray, first: int, max_bins: int) -> None:
         self.first = first
         self.order = np.ascontiguousarray(np.argsort(X, axis=0, kind="stable").T)
-        values = np.take_along_axis(X.T, self.order, axis=1)
-        allowed = values[:, 1:] > values[:, :-1]
+        self.values = np.take_along_axis(X.T, self.order, axis=1)
+        allowed = self.values[:, 1:] > self.values[:, :-1]
         if max_bins and X.shape[0] > max_bins:
             allowed &= _quantiles(allowed, max_bins)
-        self.feature, self.cut = np.nonzero(allowed)
-        below, above = values[self.feature, self.cut], values[self.feature, self.cut + 1]
-        middle = below + (above - below) / 2
-        self.threshold = np.where(middle < above, middle, below)  # the middle of two neighbouring floats is one of them
-        self.flat = self.feature * len(X) + self.cut
+        self.is_empty = not allowed.any()
+        self.blocked = np.nonzero(~np.pad(allowed, ((0, 0), (0, 1))))  # no cut there, nor below all
+        self.flat = np.nonzero(np.pad(allowed, ((0, 0), (0, 1))).reshape(-1))[0]
+        self.is_sparse = 4 * len(self.flat) < allowed.size  # then the few cuts are picked out
+        self.sums = np.empty(self.order.shape)
 
     def best(self, signed: np.ndarray, negative: float) -> tuple[float, Hypothesis]:
         """The largest |error - 1/2| and its stump. With S the signed weight at or below t, [x > t] errs by S + W-."""
-        if not len(self.flat):
+        if self.is_empty:
             return 0.0, Constant(0.5)
-        sums = np.cumsum(signed[self.order], axis=1)
-        errors = sums.reshape(-1)[self.flat]
-        errors += negative - 0.5
+        np.take(signed, self.order, out=self.sums, mode="clip")
+        np.cumsum(self.sums, axis=1, out=self.sums)
+        if self.is_sparse:
+            errors = self.sums.reshape(-1)[self.flat]
+        else:
+            self.sums[self.blocked] = 0.5 - negative  # as bad as a coin
+            errors = self.sums.reshape(-1)
         low, high = int(errors.argmin()), int(errors.argmax())
-        at = low if -errors[low] >= errors[high] else high
-        found = Above(self.first + int(self.feature[at]), float(self.threshold[at]), bool(errors[at] > 0))
-        return abs(float(errors[at])), found
+        edges = 0.5 - negative - errors[low], errors[high] - 0.5 + negative
+        at = low if edges[0] >= edges[1] else high
+        place = int(self.flat[at]) if self.is_sparse else at
+        feature, cut = divmod(place, self.order.shape[1])
+        below, above = self.values[feature, cut], self.values[feature, cut + 1]
+        middle = below + (above - below) / 2
+        threshold = middle if middle < above else below  # the middle of two neighbouring floats is one of them
+        found = Above(self.first + feature, float(threshold), bool(at == high and edges[0] < edges[1]))
+        return float(max(edges)), found
 
 
 def _quantiles(allowed: np.ndarray, bins: int) -> np.ndarray:

@@ -111,7 +111,7 @@ def test_the_search_finds_a_useful_label_mass_without_the_promise(sample: Any, z
 
 def test_the_best_of_a_list_separates_where_one_of_it_is_useful(sample: Any) -> None:
     found = run(sample, ASYMMETRIC[2], Among([0.1, 0.25, 0.5, 0.75, 0.9]))
-    assert found.is_separated and sum(each.p == 0.25 for each in found.rounds) > 0.9 * len(found.rounds)
+    assert found.is_separated and sum(each.p == 0.25 for each in found.rounds) > 0.7 * len(found.rounds)
 
 
 def test_a_trivial_promise_never_separates(sample: Any) -> None:
