@@ -87,9 +87,11 @@ def _construct(nodes: Mapping[str, Node], recipe: Mapping[str, Any]) -> Construc
         task.check(facts, splits)
         check_training(recipe, splits, task)
     if sections["estimator"] is not None and splits:
+        from raycipe.framework.scores import check_judged
         from raycipe.framework.tables import tables
 
         sections["estimator"].check(facts, tables(splits))
+        check_judged(recipe, facts, splits, sections["estimator"], sections["study"])
     if "predict" in recipe and data is not None:
         from raycipe.framework.predicting import check_input
 

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from raycipe.framework.errors import RunError
+from raycipe.framework.expect import read_metric
+
+if TYPE_CHECKING:
+    from raycipe.framework.contracts import Estimator, Study
 
 CLASSIFICATION = ("accuracy", "f1", "auroc", "loss")
 REGRESSION = ("rmse", "mae", "r2", "loss")
@@ -57,3 +63,42 @@ def class_probabilities(estimator: Any, num_classes: int, X: np.ndarray) -> np.n
     whole = np.zeros((len(given), num_classes))
     whole[:, np.asarray(estimator.classes_, dtype=np.int64)] = given
     return whole
+
+
+def check_judged(
+    recipe: Mapping[str, Any], facts: Mapping[str, Any], splits: Mapping[str, Any], estimator: Estimator, study: Any
+) -> None:
+    """Raise RunError if a claim, or the metric of a study, is a score that this estimator does not report."""
+    if study is None:
+        found = {text: read_metric(text) for text in recipe.get("expect") or {}}
+        for text, metric in found.items():
+            if metric is not None:
+                _check_reported(metric.name, f"expect.{text}", facts, splits, estimator)
+    elif isinstance(vars(study).get("metric"), str) and not _varies_data(study, recipe):
+        _check_reported(study.metric, "study.metric", facts, splits, estimator)
+
+
+def _varies_data(study: Study, recipe: Mapping[str, Any]) -> bool:
+    """Whether some run of a study has other splits, or another estimator: what they report is not known here."""
+    paths = {path for variation in study.variations(recipe) for path in variation.changes}
+    return any(path.partition(".")[0] == "data" or path == "estimator" for path in paths)
+
+
+def _check_reported(
+    metric: str, where: str, facts: Mapping[str, Any], splits: Mapping[str, Any], estimator: Estimator
+) -> None:
+    from raycipe.framework.contracts import Estimator
+
+    group, _, name = metric.partition("/")
+    if group not in ("val", "test"):
+        return
+    if group not in splits:
+        hint = f"let the data have a `{group}` split"
+        raise RunError("recipe", f"nothing reports {metric}: the data has no `{group}` split", hint, where)
+    if type(estimator).scores is not Estimator.scores:
+        return  # its own
+    names = (*(CLASSIFICATION if "num_classes" in facts else REGRESSION), *estimator.scored)
+    if name not in names:
+        target = f"{facts['num_classes']} classes" if "num_classes" in facts else "numbers"
+        hint = f"an estimator of {target} reports {', '.join(f'{group}/{word}' for word in names)}"
+        raise RunError("recipe", f"nothing reports {metric}", hint, where)

@@ -31,7 +31,13 @@ def check_study(root: Node, walk: Walk, schema: dict[str, Any]) -> None:
         else:
             _named(node, f"study.{name}", root, walk, schema)
     if "metric" in found.arguments and "metric" in section.value:
-        check_metric(section.value["metric"], "study.metric", "section", root, walk)
+        metric = section.value["metric"]
+        if isinstance(metric.value, str) and metric.value.startswith("study/"):
+            message = f"`{metric.value}` is what a study finds, and none of its runs reports it"
+            hint = "name a figure of a single run, such as test/accuracy"
+            walk.problems.append(Problem("section", metric.at, "study.metric", message, hint, metric.value))
+        else:
+            check_metric(metric, "study.metric", "section", root, walk)
 
 
 def _lists(space: Node, prefix: str, root: Node, walk: Walk, schema: dict[str, Any]) -> None:

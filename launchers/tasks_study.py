@@ -6,14 +6,17 @@ Only as many variations run at a time as their workers fit, so that none waits f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raycipe.framework.errors import Problem, RecipeError, counted
+from raycipe.framework.errors import Problem, RecipeError, RunError, counted
+from raycipe.framework.words import listed
+from raycipe.launchers.outcome import describe
 
 if TYPE_CHECKING:
-    from raycipe.framework.contracts import Study, Variation
+    from raycipe.framework.contracts import Ended, Study, Variation
     from raycipe.framework.recipe import Recipe
     from raycipe.launchers.tasks import Job
     from raycipe.launchers.trial import Base
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 STOPPING = "stopping: each run saves a checkpoint (press Ctrl-C again to stop at once)"
 WATCHING_CPUS = 0.0  # of a task whose workers are elsewhere: they may need every CPU there is
 POLL_S = 0.1
+SHOWN = 3  # names of runs in one line
 
 
 def run_study(job: Job, flags: Mapping[str, bool]) -> dict[str, Any]:
@@ -162,7 +166,6 @@ def run_variation(base: Base, item: tuple[str, dict[str, Any]]) -> dict[str, Any
 
     from raycipe.framework.training.signals import stop_file
     from raycipe.launchers.background import Background
-    from raycipe.launchers.outcome import describe
     from raycipe.launchers.trial import Base, not_run, run_trial
 
     base, (name, changes) = Base(*base), item
@@ -182,6 +185,22 @@ def run_variation(base: Base, item: tuple[str, dict[str, Any]]) -> dict[str, Any
     return not_run(base, name, changes, describe(running.error, str(folder)))
 
 
+def _require_told(job: Job, study: Study, done: Sequence[Ended]) -> None:
+    """Tell runs without a number for the study's metric; where no run has one, nothing was found: the study failed."""
+    metric = vars(study).get("metric")
+    silent = [run for run in done if not math.isfinite(run.final.get(str(metric), math.nan))]
+    if metric is None or not silent:
+        return
+    names = ", ".join(run.variation.name for run in silent[:SHOWN]) + (", ..." if len(silent) > SHOWN else "")
+    if len(silent) < len(done):
+        job.on_info(f"warning: {counted(len(silent), 'run')} ended without a number for {metric}: {names}")
+        return
+    known = [name for name, value in done[0].final.items() if math.isfinite(value)]
+    message = f"no run reports {metric}"
+    error = RunError("recipe", message, f"{done[0].variation.name} reports {listed(known)}", "study.metric")
+    job.outcome.update(status="failed", error=describe(error, str(job.run)))
+
+
 def conclude(
     job: Job, study: Study, variations: Sequence[Variation], results: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
@@ -198,6 +217,7 @@ def conclude(
         values = {f"study/{type_}/{name}": value for name, value in found.values.items()}
         job.find(values, write(found, type_, job.run.path, parquet=True))
         job._record()
+        _require_told(job, study, [run for run in runs if run.is_done])
     if failed:
         first = failed[0]
         said = (first.result.get("error") or {}).get("message")

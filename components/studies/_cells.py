@@ -120,7 +120,12 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 
 def metric_values(runs: Iterable[Ended], metric: str) -> dict[Any, float]:
     """seed -> the metric's final value, of the runs that ended with one."""
-    return {run.variation.labels["seed"]: run.final[metric] for run in runs if metric in run.final}
+    return {run.variation.labels["seed"]: run.final[metric] for run in runs if tells(run, metric)}
+
+
+def tells(run: Ended, metric: str) -> bool:
+    """Whether a run ended with a number for the metric: one that is not finite would take mean and interval away."""
+    return math.isfinite(run.final.get(metric, math.nan))
 
 
 def grouped(runs: Sequence[Ended], name: str) -> dict[str, list[Ended]]:
@@ -147,7 +152,7 @@ def table(runs: Sequence[Ended]) -> list[dict[str, Any]]:
 
 def missing(runs: Sequence[Ended], metric: str) -> dict[str, float]:
     """The number of runs that tell nothing of the metric, as a value of the report."""
-    return {"missing": float(sum(metric not in run.final for run in runs))}
+    return {"missing": float(sum(not tells(run, metric) for run in runs))}
 
 
 def dots(points: Mapping[str, Sequence[float]], confidence: float, metric: str) -> Any:

@@ -79,7 +79,7 @@ class Grid(Study):
         by_cell: dict[tuple[str, ...], list[float]] = {}
         for run in runs:
             cell = tuple(run.variation.labels[path] for path in paths)
-            by_cell.setdefault(cell, []).extend([run.final[self.metric]] if self.metric in run.final else [])
+            by_cell.setdefault(cell, []).extend([run.final[self.metric]] if cells.tells(run, self.metric) else [])
         found = {cell: cells.spread(values, self.confidence) for cell, values in by_cell.items()}
         means = {cell: spread.mean for cell, spread in found.items() if spread.runs}
         values = cells.missing(runs, self.metric)

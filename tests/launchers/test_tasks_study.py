@@ -307,3 +307,54 @@ def wait_for(holds: Any, process: Any, seconds: float = 90) -> None:
         assert process.poll() is None, "the launch ended before it was killed"
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+# ---------------------------------------------------------------------------------------------- runs that tell nothing
+
+MUTE = """
+from raycipe.framework.contracts import Estimator, Measured
+
+
+@register
+class Mute(Estimator):
+    def __init__(self, level: int):
+        self.level = level
+
+    def fit(self, X, y=None, **roles):
+        return self
+
+    def predict(self, X):
+        return (X[:, 0] < 0).astype("int64")
+
+    def evidence(self):
+        return Measured(values={} if self.level == 2 else {"gain": 0.5 if self.level == 0 else float("nan")})
+"""
+
+
+def test_runs_without_a_number_are_missing_and_a_study_of_them_fails(launch: Any, lab: Any) -> None:
+    lab({"estimators/mute": MUTE})
+    text = "data: breast_cancer\nestimator: {type: mute, level: 0}\n" + HERE
+    grid = "study: {{type: grid, metric: estimator/gain, over: {{estimator.level: {}}}}}\n"
+    code, run, output = launch(text + grid.format("[0, 1]"))
+    found = final(run)
+    assert code == 0 and found["study/grid/missing"] == 1 and found["study/grid/highest"] == 0.5, output
+    assert "warning: 1 run ended without a number for estimator/gain: 001-1-seed0" in output
+    repeat = "study: {type: repeat, metric: estimator/gain, seeds: 2, compare: {estimator.level: [0, 1]}}\n"
+    found = final(launch(text + repeat, name="repeated")[1])
+    assert found["study/repeat/0/mean"] == 0.5 and "study/repeat/0/low" in found and found["study/repeat/missing"] == 2
+    code, run, output = launch(text + grid.format("[1, 2]"), name="silent")
+    assert code == 1 and "error: study.metric: no run reports estimator/gain" in output
+    assert "000-1-seed0 reports " in output and "test/accuracy" in output.partition("000-1-seed0 reports ")[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("study: {type: repeat, metric: test/rmse}", "study.metric: nothing reports test/rmse"),
+        ("study: {type: repeat, metric: study/repeat/mean}", "study.metric: `study/repeat/mean` is what a study finds"),
+        ("expect: {test/r2: '> 0'}", "expect.test/r2: nothing reports test/r2"),
+    ],
+)
+def test_a_score_that_the_estimator_has_not_is_told_before_anything_runs(launch: Any, text: str, words: str) -> None:
+    code, run, output = launch(f"data: breast_cancer\nestimator: {{type: sklearn, name: GaussianNB}}\n{HERE}{text}\n")
+    assert code == 2 and run is None and words in output and "thing.yaml:6:" in output, output
