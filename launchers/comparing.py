@@ -17,12 +17,13 @@ from raycipe.framework.results.turned import turn
 from raycipe.framework.runs import Run, find, find_all, trials
 
 MANY = 6  # more runs than this are rows
+FIRST = 24  # characters that the names of settings need
 
 
 def run_compare(args: argparse.Namespace) -> int:
     comparison = compare(chosen(args.runs, args.storage))
     console = Console(soft_wrap=False)
-    if len(comparison.runs) > MANY:
+    if len(comparison.runs) > MANY or not names_fit(comparison, console.width):
         left_out = print_turned(comparison, console)
     else:
         print_columns(comparison, console)
@@ -41,11 +42,20 @@ def run_compare(args: argparse.Namespace) -> int:
 
 
 def chosen(words: Sequence[str], storage: str) -> list[Run]:
-    """The runs that the words name. A recipe's name alone means all its runs, a sweep or study alone its trials."""
+    """The runs that the words name, each once: `*` finds the newest a second time through the link `latest`.
+
+    A recipe's name alone means all its runs, a sweep or study alone its trials.
+    """
     every = find_all(storage, words[0]) if len(words) == 1 and Path(words[0]).name == words[0] else []
-    found = every or [find(text, storage) for text in words]
+    named = every or [find(text, storage) for text in words]
+    found = list({run.path.resolve(): run for run in named}.values())
     inside = trials(found[0]) if len(found) == 1 else []
     return inside or found
+
+
+def names_fit(comparison: Comparison, width: int) -> bool:
+    """Whether a line has room for a column a run: cut off, long names of trials would all look the same."""
+    return FIRST + sum(len(label) + 3 for label in labels(comparison.runs)) <= width
 
 
 def print_columns(comparison: Comparison, console: Console) -> None:

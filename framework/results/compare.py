@@ -15,11 +15,17 @@ NOT_COMPARED = ("about", "paper", "track", "profiles", "sweep", "expect", "exten
 
 
 class Comparison(NamedTuple):
-    """Rows of equal length, one entry a run: `settings` differ between the runs, `metrics` are final values."""
+    """Rows of equal length, one entry a run: `settings` differ between the runs, `metrics` are final values.
+
+    What a sweep or a study varied comes first in `settings` (`varied` of them), then what all runs have, then what
+    belongs to some runs' components alone; the metrics that it judged (`judged`) come first in `metrics`.
+    """
 
     runs: list[Run]
     settings: dict[str, list[str]]
     metrics: dict[str, list[float | None]]
+    varied: int
+    judged: list[str]
 
 
 def compare(runs: Sequence[Run]) -> Comparison:
@@ -28,13 +34,50 @@ def compare(runs: Sequence[Run]) -> Comparison:
     settings = [leaves({k: v for k, v in run.resolved().items() if k not in NOT_COMPARED}) for run in runs]
     paths = dict.fromkeys(path for leaf in settings for path in leaf)
     values = {path: [shown(leaf.get(path, ABSENT)) for leaf in settings] for path in paths}
+    differing = {path: row for path, row in values.items() if len(set(row)) > 1}
+    varied = [path for path in varied_paths(runs) if path in differing]
+    rest = [path for path in differing if path not in varied]
+    rest.sort(key=lambda path: shown(ABSENT) in differing[path])
     finals = [final_values(run.read("result.json")) for run in runs]
     names = dict.fromkeys(name for final in finals for name in final)
+    judged = [name for name in judged_metrics(runs) if name in names]
     return Comparison(
         list(runs),
-        {path: row for path, row in values.items() if len(set(row)) > 1},
-        {name: [final.get(name) for final in finals] for name in names},
+        {path: differing[path] for path in (*varied, *rest)},
+        {name: [final.get(name) for final in finals] for name in dict.fromkeys((*judged, *names))},
+        len(varied),
+        judged,
     )
+
+
+def varied_paths(runs: Sequence[Run]) -> list[str]:
+    """The paths that sweeps and studies gave these runs, as their trials, values for; in the order of the space."""
+    found: dict[str, None] = {}
+    for run in runs:
+        changes = run.read("provenance.json").get("changes") or {} if run.parent else {}
+        for path, value in changes.items():
+            found |= dict.fromkeys(leaves(value, path))
+    order = [key for above in parents(runs) for key in (above.resolved().get("sweep") or {}).get("space") or {}]
+    return sorted(
+        found, key=lambda path: next((i for i, key in enumerate(order) if f"{path}.".startswith(f"{key}.")), len(order))
+    )
+
+
+def judged_metrics(runs: Sequence[Run]) -> list[str]:
+    """What the sweeps and studies whose trials these runs are looked at."""
+    found: dict[str, None] = {}
+    for above in parents(runs):
+        recipe = above.resolved()
+        sweep, study = recipe.get("sweep") or {}, recipe.get("study")
+        found |= dict.fromkeys(sweep.get("objectives") or ([sweep["metric"]] if sweep.get("metric") else []))
+        if isinstance(study, Mapping) and isinstance(study.get("metric"), str):
+            found[study["metric"]] = None
+    return list(found)
+
+
+def parents(runs: Sequence[Run]) -> list[Run]:
+    """The sweeps and studies whose trials these runs are."""
+    return list({str(run.parent.path): run.parent for run in runs if run.parent}.values())
 
 
 def leaves(value: Any, path: str = "") -> dict[str, Any]:

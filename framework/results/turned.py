@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from raycipe.framework.expect import read_metric
 from raycipe.framework.results.compare import Comparison, labels, leading
+from raycipe.framework.results.diff import ABSENT, shown
 from raycipe.framework.results.report import short
 
 WIDEST = 24  # characters of a cell; longer texts are cut
 GAP = 2  # between columns
 KEPT_FOR_METRICS = 2  # columns that settings leave free
+NOT_SET = shown(ABSENT)
 ORDER = ("test", "val", "eval", "rl", "study", "measure", "train")  # groups of metrics, the telling ones first
 
 
@@ -36,20 +39,37 @@ class Turned(NamedTuple):
 
 
 def turn(comparison: Comparison, room: int) -> Turned:
-    """The runs' names, the settings that differ and the main metrics, in at most `room` characters a row."""
+    """The runs' names, the settings that differ and the main metrics, in at most `room` characters a row.
+
+    Of trials the values that were varied come first; what else differs, and what belongs to some runs' components
+    alone, stands behind the metrics where there is room.
+    """
     titles = short_names(comparison.settings)
-    settings = {path: Column(titles[path], [cut(cell) for cell in row]) for path, row in comparison.settings.items()}
+    settings = {
+        path: Column(titles[path], [cut(plain(cell)) for cell in row]) for path, row in comparison.settings.items()
+    }
+    paths = list(settings)
+    first = paths[: comparison.varied] or [path for path in paths if NOT_SET not in comparison.settings[path]]
     metrics = {}
     for name, title in short_metrics(main_metrics(comparison)).items():
         values = comparison.metrics[name]
         metrics[name] = Column(title, [short(value) for value in values], leading(name, values))
     names = Column("run", labels(comparison.runs))
     kept = sum(column.width + GAP for column in list(metrics.values())[:KEPT_FOR_METRICS])
-    chosen = _fitting(settings, room - names.width - min(kept, room // 2))
-    used = names.width + sum(column.width + GAP for column in chosen.values())
-    chosen |= _fitting(metrics, room - used)
+    chosen = _fitting({path: settings[path] for path in first}, room - names.width - min(kept, room // 2))
+    for more in (metrics, {path: settings[path] for path in paths if path not in first}):
+        used = names.width + sum(column.width + GAP for column in chosen.values())
+        chosen |= _fitting(more, room - used)
     left_out = [path for path in (*settings, *metrics) if path not in chosen]
     return Turned([names, *chosen.values()], left_out)
+
+
+def plain(cell: str) -> str:
+    """A value in a row: words without quotes, numbers with six digits, nothing where it is not set."""
+    if cell == NOT_SET:
+        return ""
+    value = json.loads(cell)
+    return value if isinstance(value, str) else short(value) if isinstance(value, float) else cell
 
 
 def _fitting(columns: dict[str, Column], room: int) -> dict[str, Column]:
@@ -63,8 +83,9 @@ def _fitting(columns: dict[str, Column], room: int) -> dict[str, Column]:
 
 
 def main_metrics(comparison: Comparison) -> list[str]:
-    """Metrics that tell the runs apart: what the recipes judge first, then by group; equal ones are left out."""
-    judged = dict.fromkeys(name for run in comparison.runs for name in _judged(run.read("result.json")))
+    """Metrics that tell the runs apart: what the sweep, the study or the recipes judge first, then by group; equal ones
+    are left out."""
+    judged = set(comparison.judged) or {name for run in comparison.runs for name in _judged(run.read("result.json"))}
     differing = [name for name, values in comparison.metrics.items() if len(set(map(str, values))) > 1]
     return sorted(differing, key=lambda name: (name not in judged, _rank(name)))
 
