@@ -26,8 +26,8 @@ setup: $(VENV)/.ready ## make the environment in .venv
 quickstart: $(VENV)/.ready ## train on handwritten digits with two workers
 	$(BIN)/launch recipes/quickstart.yaml
 
-test: $(VENV)/.ready ## the default tests (minutes)
-	$(BIN)/python -m pytest -q
+test: $(VENV)/.ready ## the default tests (minutes), in two processes
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup
 
 test-all: $(VENV)/.ready ## all tests, the slow ones too
 	$(BIN)/python -m pytest -q -m ''

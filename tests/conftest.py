@@ -31,6 +31,13 @@ import pytest  # noqa: E402
 Path(os.environ["RAY_AUTH_TOKEN_PATH"]).write_text(secrets.token_hex(32))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With several test processes, one of them runs all tests that share a Ray."""
+    for item in items:
+        if "ray_session" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("ray"))
+
+
 @pytest.fixture(scope="session")
 def ray_session() -> Iterator[Any]:
     """One local Ray with two CPUs for the whole test session."""
