@@ -23,7 +23,8 @@ def check_trials(recipe: Recipe, data_root: str | None) -> None:
     from raycipe.framework.registry import build
     from raycipe.framework.variation import vary
 
-    schema, problems = catalogue.load(), {}
+    schema = catalogue.load()
+    problems: dict[str, Problem] = {}
     for place, path, prefix, changes in _candidates(recipe):
         try:
             found = vary(recipe, changes, schema=schema, data_root=data_root)

@@ -219,7 +219,7 @@ HEAD = "recipe: 1\nname: a\nmodel: mlp\ntask: classification\n"
         (
             GOOD.replace("{type: mlp, hidden: [8]}", "{type: sgd}"),
             "recipes/a.yaml:4:15: model.type: no models/sgd: `sgd` is one of optimizers\n"
-            "    known: char_transformer, linear, mlp, point, small_cnn",
+            "    known: char_transformer, linear, mlp, ",
         ),
         (
             GOOD + "train:\n  momentum: 0.9\n",
