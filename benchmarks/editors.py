@@ -2,8 +2,7 @@
 
 `edit` trains a network for each seed and lets every editor take a class, or a random tenth, out of it. Each editor has
 three settings; the one that is best by training and validation figures alone is reported on the test split, beside a
-model that was trained without these examples. `solver` measures residuals after equally many products with the
-curvature, beside peers where they are installed. Written rows can be read again with `table FILE`.
+model that was trained without these examples. Written rows can be read again with `table FILE`.
 """
 
 from __future__ import annotations

@@ -67,6 +67,14 @@ One process, one thread, CPU time, least of alternating blocks.
 Boosters of 200 stumps, one process and thread: CPU seconds; false negatives at fixed false positives; the worst learner
 that keeps a promise; amplification; the exact test.
 """,
+    ("inverse", "product"): """\
+## Inverse curvature times a vector
+
+A product with the whole curvature of 512 images, least CPU time of rounds that alternate. Bounds: 1.1 of the faster
+peer, a tenth of the whole product for the last layer.
+""",
+    ("inverse", "memory"): "",
+    ("inverse", "solver"): "",
     ("fanout",): """\
 ## Many small runs, and cross-validation
 

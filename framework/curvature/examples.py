@@ -11,7 +11,7 @@ from torch.func import functional_call, grad, vmap
 from raycipe.framework.contracts import Batch
 from raycipe.framework.curvature.operator import LossOf
 
-CHUNK_FLOATS = 20_000_000  # of gradients that exist at the same time
+CHUNK_FLOATS = 4_000_000  # of gradients that exist at the same time
 
 
 class _Alone(nn.Module):
@@ -56,7 +56,7 @@ def mean_square_gradient(model: nn.Module, loss: LossOf, batches: Iterable[Batch
     """(p,) float64: the mean over examples of their squared gradients, the diagonal of the empirical Fisher matrix."""
     total, count = None, 0
     for rows in example_gradients(model, loss, batches):
-        squares = rows.double().square().sum(dim=0)
+        squares = rows.square().sum(dim=0, dtype=torch.float64)
         total = squares if total is None else total + squares
         count += len(rows)
     if total is None:
