@@ -18,6 +18,7 @@ from raycipe.launchers.outcome import describe
 if TYPE_CHECKING:
     from raycipe.framework.contracts import Ended, Study, Variation
     from raycipe.framework.recipe import Recipe
+    from raycipe.framework.runs import Run
     from raycipe.launchers.tasks import Job
     from raycipe.launchers.trial import Base
 
@@ -129,7 +130,7 @@ def _run_all(job: Job, study: Study, variations: Sequence[Variation]) -> dict[st
 
         job.keep_to_data(load_data(job.plain)[1])  # runs that have ended stay as they are
     base = Base(str(job.run), job.roots, files_under(job.recipe))
-    results = {each.name: Run(job.run.path / TRIALS / each.name).read("result.json") for each in variations}
+    results = {each.name: _result_of(job, Run(job.run.path / TRIALS / each.name)) for each in variations}
     left = [each for each in variations if results[each.name].get("status") != "done"]
     at_a_time = f", {job.places.at_a_time} at a time" if job.places.at_a_time > 1 else ""
     job.on_info(f"{len(left)} of {counted(len(variations), 'run')} to do{at_a_time}")
@@ -158,6 +159,21 @@ def _run_all(job: Job, study: Study, variations: Sequence[Variation]) -> dict[st
     if any(result.get("status") == "interrupted" for result in results.values()):
         raise KeyboardInterrupt
     return conclude(job, study, variations, results)
+
+
+def _result_of(job: Job, run: Run) -> dict[str, Any]:
+    """A run's result, if it has one; a folder whose account is damaged is set right by running it again."""
+    try:
+        run.read("provenance.json")
+        return run.read("result.json")
+    except RunError as error:
+        if error.kind != "storage" or error.hint:  # whole, but written by a newer Raycipe
+            raise
+        job.on_info(f"warning: {error.message}; this run is run again")
+    for file in ("provenance.json", "result.json"):
+        if (run.path / file).exists():
+            (run.path / file).rename(run.path / f"damaged-{file}")
+    return {}
 
 
 def run_variation(base: Base, item: tuple[str, dict[str, Any]]) -> dict[str, Any]:
