@@ -8,7 +8,7 @@ from typing import Any
 from raycipe.framework.errors import Problem
 from raycipe.framework.sections import check_metric
 from raycipe.framework.sweep import Where, check_path
-from raycipe.framework.tree import Node
+from raycipe.framework.tree import Node, plain
 from raycipe.framework.walk import Walk
 from raycipe.framework.words import branches, told
 
@@ -48,14 +48,36 @@ def _lists(space: Node, prefix: str, root: Node, walk: Walk, schema: dict[str, A
                 Problem("section", form.at, f"{prefix}.{path}", message, "paths look like optimizer.lr")
             )
         else:
+            _repeated(form, f"{prefix}.{path}", walk)
             _path(path, form, space, prefix, root, walk, schema)
+
+
+def _repeated(form: Node, path: str, walk: Walk) -> None:
+    """Each value is a run, or several, of its own: equal ones could not be told apart."""
+    first: dict[str, int] = {}
+    for number, entry in enumerate(form.value, 1):
+        value = plain(entry)
+        before = first.setdefault(_meaning(value), number)
+        if before != number:
+            message = f"choice {number} is choice {before} again: {told(entry.value)}"
+            walk.problems.append(Problem("section", entry.at, path, message, "leave it out; `seeds` repeats runs"))
+
+
+def _meaning(value: Any) -> str:
+    """The same text for values that mean the same: 1 and 1.0, but not true."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_meaning(child)}" for key, child in sorted(value.items())) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_meaning, value)) + "]"
+    return repr(float(value)) if isinstance(value, (int, float)) and not isinstance(value, bool) else repr(value)
 
 
 def _named(parts: Node, prefix: str, root: Node, walk: Walk, schema: dict[str, Any]) -> None:
     for name, changes in parts.value.items():
         shown = f"{prefix}.{name}"
         if not isinstance(changes.value, dict) or not changes.value:
-            message = f"must be a map of dotted path and value, not {told(changes.value)}"
+            given = told(changes.value) if changes.value else "an empty one"
+            message = f"must be a map of dotted path and value, not {given}"
             walk.problems.append(Problem("section", changes.at, shown, message, "e.g. {optimizer.momentum: 0}"))
             continue
         for path, value in changes.value.items():

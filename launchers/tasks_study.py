@@ -56,7 +56,10 @@ def checked_variations(recipe: Recipe, study: Study) -> list[Variation]:
     node = recipe.nodes.value["study"]
     schema, root = catalogue.load(), files_under(recipe)
     problems: dict[str, Problem] = {}
-    variations = study.variations(recipe.plain)
+    try:
+        variations = study.variations(recipe.plain)
+    except ValueError as error:  # the study's word on its arguments
+        raise RecipeError([Problem("out-of-range", node.at, "study", str(error))]) from error
     for variation in variations:
         try:
             found = vary(recipe, variation.changes, schema=schema, data_root=root)
@@ -64,7 +67,7 @@ def checked_variations(recipe: Recipe, study: Study) -> list[Variation]:
                 build(found.nodes.value["estimator"], "estimators", "estimator", {"seed": found.plain["seed"]})
         except RecipeError as error:
             for problem in error.problems:
-                words = f"{problem.path}: {problem.message}"
+                words = f"{problem.path}: {problem.message}" if problem.path else problem.message
                 told = f"run {variation.name}: {words}"
                 problems.setdefault(words, Problem("section", node.at, "study", told, problem.hint))
     if problems:

@@ -57,6 +57,8 @@ class Grid(Study):
         cells.seeds_of(seeds)  # its range check
         self.seeds = seeds
         self.confidence = confidence
+        for values in over.values():
+            cells.labels_of(values, "over")  # its check that they can be told apart
         count = math.prod(len(values) for values in over.values()) * len(cells.seeds_of(seeds))
         if not over or count > MAX_CELLS:
             raise ValueError(f"over: must have 1 to {MAX_CELLS:,} runs, not {count if over else 0:,}")

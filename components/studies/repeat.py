@@ -50,6 +50,8 @@ class Repeat(Study):
     ) -> None:
         if compare is not None and len(compare) != 1:
             raise ValueError(f"compare: takes one path, not {len(compare)}: for combinations use `type: grid`")
+        for values in (compare or {}).values():
+            cells.labels_of(values, "compare")  # its check that they can be told apart
         self.metric = metric
         cells.seeds_of(seeds)  # its range check
         self.seeds = seeds

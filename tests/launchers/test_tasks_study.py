@@ -191,6 +191,22 @@ class Moody(Estimator):
             "study: run 005-without_net-seed0: task: needs `model` or `start`",
         ),
         ("{type: ablation, metric: test/accuracy, parts: {full: {optimizer.lr: 1}}}", "names must differ"),
+        (
+            "{type: ablation, metric: test/accuracy, parts: {a: {}}}",
+            "study.parts.a: must be a map of dotted path and value, not an empty one",
+        ),
+        (
+            "{type: ablation, metric: test/accuracy, parts: {all: {task: null, optimizer: null, train: null}}}",
+            "study: run 005-without_all-seed0: nothing to run: needs one of",
+        ),
+        (
+            "{type: grid, metric: test/accuracy, over: {optimizer.lr: [1.0, 0.5, 1]}}",
+            "study.over.optimizer.lr: choice 3 is choice 1 again: 1",
+        ),
+        (
+            "{type: repeat, metric: test/accuracy, compare: {optimizer: [{type: sgd, lr: 1}, {lr: 1.0, type: sgd}]}}",
+            "study.compare.optimizer: choice 2 is choice 1 again",
+        ),
         ("{type: repeat, metric: test/accuracy, seeds: [1, 1]}", "study.seeds: one stands twice"),
         (
             "{type: repeat, metric: test/accuracy, compare: {optimizer.lr: [1], model: [mlp]}}",
@@ -202,6 +218,26 @@ def test_a_wrong_study_is_refused_before_anything_runs(launch: Any, study: str, 
     code, run, output = launch(TRAINED + f"study: {study}\n")
     assert code == 2 and run is None and words in output, output
     assert "thing.yaml:9:" in output and "Traceback" not in output
+
+
+def test_values_that_have_one_label_are_refused(launch: Any) -> None:
+    text = "data: breast_cancer\nestimator: {type: sklearn, name: SVC, arguments: {kernel: rbf}}\n"
+    study = "study: {type: repeat, metric: test/accuracy, compare: {estimator.arguments.kernel: [rbf, _rbf]}}\n"
+    code, run, output = launch(text + study)
+    assert code == 2 and run is None and "thing.yaml:5:55: study.compare: " in output, output
+    assert "two values can't be told apart: rbf, _rbf" in output and "Traceback" not in output
+
+
+@pytest.mark.parametrize("file", ["result.json", "provenance.json"])
+def test_a_run_whose_account_is_damaged_is_run_again(launch: Any, tmp_path: Path, file: str) -> None:
+    text = "data: breast_cancer\nestimator: {type: sklearn, name: GaussianNB}\n" + HERE
+    _, run, _ = launch(text + "study: {type: repeat, metric: test/accuracy, seeds: 2}\n")
+    before, kept = finals(run), (trials(run)[1].path / "result.json").stat().st_mtime_ns
+    (trials(run)[0].path / file).write_text('{"status": "do')
+    run.write("result.json", {**run.read("result.json"), "status": "interrupted"})
+    assert cli.launch(["--resume", str(run), "--storage", str(tmp_path / "runs")]) == 0
+    assert finals(run) == before and (trials(run)[0].path / f"damaged-{file}").exists()
+    assert (trials(run)[1].path / "result.json").stat().st_mtime_ns == kept
 
 
 def test_a_claim_about_a_run_is_none_about_the_study(launch: Any) -> None:
