@@ -85,7 +85,8 @@ def fit_once(
     if folds is None:
         count = largest_folds(sample, nuisance.folds, estimand.design)
         folds = make_folds(sample, count, nuisance.stratify, estimand.design, seed, arm)
-    nuisances = nuisance.fit(sample, estimand.design, folds, seed, 1.0 if arm is None else arm, fan_out)
+    level_of_interest = 1.0 if arm is None else float(arm)
+    nuisances = nuisance.fit(sample, estimand.design, folds, seed, level_of_interest, fan_out)
     raw = nuisances.values
     seen = overlap_of(raw, sample, loss.clip, arm, estimand.type_name)
     if trim and "e" in raw:
@@ -102,7 +103,7 @@ def fit_once(
         whole = replace(sample, weights=weights if sample.weights is None else weights * sample.weights)
         values = eta
         if again:
-            values = clipped(nuisance.fit(whole, estimand.design, folds, seed, arm or 1.0).values, loss.clip)
+            values = clipped(nuisance.fit(whole, estimand.design, folds, seed, level_of_interest).values, loss.clip)
         return weighted_loss(estimand, loss, whole, values)
 
     evidence = Evidence(

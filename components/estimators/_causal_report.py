@@ -113,6 +113,11 @@ def doubts(fits: Sequence[Fit], parts: Parts, level: float) -> list[str]:
         found.append(
             f"the instrument is weak (|t| = {strength:.2f} < {WEAK}): Anderson-Rubin set at {level:.0%}: {sets}"
         )
+    arms = np.unique(fit.sample.treatment, return_counts=True)[1]
+    if parts.estimand.design == "binary" and arms.min() < parts.nuisance.folds:
+        found.append(
+            f"{len(np.unique(fit.folds))} folds instead of {parts.nuisance.folds}: an arm has {arms.min()} rows"
+        )
     n, p = fit.sample.X.shape
     if n < 50 * p and len(np.unique(fit.folds)) > 1:
         found.append(f"{n} rows for {p} covariates: cross-fitting costs length of intervals here")

@@ -325,3 +325,27 @@ def test_the_risk_ratio_is_that_of_the_means() -> None:
     assert seen["low"] < dgps.RISK_EFFECT < seen["high"] and "covered" not in seen
     with pytest.raises(ValueError, match="loss: logistic_rr needs outcomes that are never negative"):
         fitted(world("dgp1"), loss="logistic_rr", posterior="laplace")
+
+
+def test_a_refit_with_equal_weights_is_the_fit() -> None:
+    """What calibrations are given to fit the nuisances again: the same design, level and folds."""
+    from raycipe.framework.contracts import Calibrated, Calibration, Evidence
+
+    class Looks(Calibration):
+        def rate(self, evidence: Evidence) -> Calibrated:
+            again = evidence.refit(np.ones(400), True)
+            g = np.zeros(400)
+            np.testing.assert_allclose(again.slope(g), evidence.problem.loss.slope(g), atol=1e-10)
+            return Calibrated(1.0, "looked")
+
+    for estimand in ("ate", {"type": "apo", "level": 0}):
+        assert fitted(world("dgp2"), estimand=estimand, calibration=Looks()).summary()["omega"] == 1.0
+
+
+def test_folds_are_no_more_than_the_smallest_arm_has_rows() -> None:
+    data = bad(treatment=(np.arange(60) % 10 == 0).astype(float))
+    found = make("estimators/gbayes_causal", nuisance={"type": "crossfit", "folds": 10}).fit(
+        data["x"], data["y"], treatment=data["treatment"]
+    )
+    assert len(np.unique(found.fits_[0].folds)) == 6
+    assert "6 folds instead of 10: an arm has 6 rows" in found.notes_
