@@ -88,9 +88,12 @@ def _construct(nodes: Mapping[str, Node], recipe: Mapping[str, Any]) -> Construc
         check_training(recipe, splits, task)
     if sections["estimator"] is not None and splits:
         from raycipe.framework.scores import check_judged
-        from raycipe.framework.tables import tables
+        from raycipe.framework.tables import folds_of, tables
 
-        sections["estimator"].check(facts, tables(splits))
+        found = tables(splits)
+        sections["estimator"].check(facts, found)
+        if sections["estimator"].folds:
+            folds_of(found["train"], facts, sections["estimator"].folds, seed)
         check_judged(recipe, facts, splits, sections["estimator"], sections["study"])
     if "predict" in recipe and data is not None:
         from raycipe.framework.predicting import check_input

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -44,3 +45,29 @@ def roles_of(table: Table) -> Table:
 
 def rows_of(table: Table, rows: np.ndarray) -> Table:
     return {name: values[rows] for name, values in table.items()}
+
+
+def folds_of(train: Mapping[str, np.ndarray], facts: Mapping[str, Any], folds: int, seed: int) -> list[np.ndarray]:
+    """The rows of each fold: whole groups where the data has groups, else equal shares of each class or of all.
+
+    Raises RunError (`estimator.folds`) for more folds than there are rows, groups, or examples of the rarest class.
+    """
+    from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
+
+    y, groups = train["y"], train.get("groups")
+    if folds > len(y):
+        raise RunError("data", f"{folds} folds of {len(y)} examples", "lower estimator.folds", "estimator.folds")
+    if groups is not None:
+        if folds > len(np.unique(groups)):
+            message = f"{folds} folds of {len(np.unique(groups))} groups, which must not be divided"
+            raise RunError("data", message, "lower estimator.folds", "estimator.folds")
+        parts = GroupKFold(folds).split(y, groups=groups)
+    elif "num_classes" in facts:
+        rarest = int(np.unique(y, return_counts=True)[1].min())
+        if folds > rarest:
+            message = f"{folds} folds, and the rarest class has {rarest} training examples"
+            raise RunError("data", message, "lower estimator.folds", "estimator.folds")
+        parts = StratifiedKFold(folds, shuffle=True, random_state=seed).split(y, y)
+    else:
+        parts = KFold(folds, shuffle=True, random_state=seed).split(y)
+    return [held_out for _, held_out in parts]

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from raycipe.framework.errors import RunError
 from raycipe.framework.recorded import mapped, real
 
 if TYPE_CHECKING:
@@ -95,6 +94,7 @@ def cross_validate(job: Job, shared: Mapping[str, Any], folds: int) -> None:
     from raycipe.framework.contracts import Measured
     from raycipe.framework.files import number, to_json, write_atomic
     from raycipe.framework.measuring import write
+    from raycipe.framework.tables import folds_of
     from raycipe.launchers.fan_out import Tally, fan_out
 
     held_out = folds_of(shared["train"], shared["facts"], folds, job.seed)
@@ -115,29 +115,6 @@ def cross_validate(job: Job, shared: Mapping[str, Any], folds: int) -> None:
     values.update({f"estimator/cv_{name}_sd": float(np.std(column, ddof=1)) for name, column in columns.items()})
     table = [{"fold": row["fold"], **{name: number(row.get(name)) for name in names}} for row in rows]
     job.find(values, write(Measured(tables={"folds": table}), "estimator", job.run.path, parquet=True))
-
-
-def folds_of(train: Mapping[str, np.ndarray], facts: Mapping[str, Any], folds: int, seed: int) -> list[np.ndarray]:
-    """The rows of each fold: whole groups where the data has groups, else equal shares of each class or of all."""
-    from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
-
-    y, groups = train["y"], train.get("groups")
-    if folds > len(y):
-        raise RunError("data", f"{folds} folds of {len(y)} examples", "lower estimator.folds", "estimator.folds")
-    if groups is not None:
-        if folds > len(np.unique(groups)):
-            message = f"{folds} folds of {len(np.unique(groups))} groups, which must not be divided"
-            raise RunError("data", message, "lower estimator.folds", "estimator.folds")
-        parts = GroupKFold(folds).split(y, groups=groups)
-    elif "num_classes" in facts:
-        rarest = int(np.unique(y, return_counts=True)[1].min())
-        if folds > rarest:
-            message = f"{folds} folds, and the rarest class has {rarest} training examples"
-            raise RunError("data", message, "lower estimator.folds", "estimator.folds")
-        parts = StratifiedKFold(folds, shuffle=True, random_state=seed).split(y, y)
-    else:
-        parts = KFold(folds, shuffle=True, random_state=seed).split(y)
-    return [held_out for _, held_out in parts]
 
 
 def score_fold(shared: Mapping[str, Any], held_out: np.ndarray) -> dict[str, float]:

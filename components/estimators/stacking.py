@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
@@ -13,6 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from raycipe.components.estimators._wrapped import Wrapped
 from raycipe.framework.arguments import Length, Range
 from raycipe.framework.contracts import Estimator
+from raycipe.framework.errors import RunError, counted
 from raycipe.framework.registry import register
 from raycipe.framework.streams import numpy_generator
 
@@ -65,6 +67,12 @@ class Stacking(Wrapped):
             estimator.check(facts, splits)
         finite = {name: {**roles, "X": np.zeros((1, 1))} for name, roles in splits.items()}
         self.final.check(facts, finite)  # it sees predictions, which are never missing
+        count = len(splits["train"]["y"])
+        least = count - math.ceil(count / self.folds) if self.folds else count  # a fold is left out
+        if self.parts > least:
+            beside = f", without one of {self.folds} folds" if self.folds else ""
+            message = f"{self.parts} parts of {counted(least, 'training example')}{beside}"
+            raise RunError("data", message, "lower estimator.parts", "estimator.parts")
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **roles: Any) -> Any:
         """X (n, d), y (n,) or (n, targets); weights (n,) as `sample_weight`, or as the role `weights`."""

@@ -87,3 +87,30 @@ def test_folds_with_damaged_files_are_fitted_again(launch: Any, tmp_path: Path) 
     assert code == 0 and final(run) == before and "estimator/cv_f1_sd" in before, output
     assert output.count("damaged; what it held is computed again") == 3
     assert f"warning: {run}/units/fold-0000.json: damaged" in output
+
+
+# ---------------------------------------------------------------------------------------------- before the fit
+
+
+@pytest.mark.parametrize(
+    ("estimator", "words"),
+    [
+        ("{type: sklearn, name: GaussianNB, folds: 100}", "estimator.folds: 100 folds of 9 examples"),
+        ("{type: sklearn, name: GaussianNB, folds: 8}", "estimator.folds: 8 folds, and the rarest class has "),
+        (
+            "{type: stacking, parts: 1000, estimators: [SVM, SVM], final: SVM}",
+            "estimator.parts: 1000 parts of 9 training examples",
+        ),
+        (
+            "{type: stacking, parts: 9, folds: 2, estimators: [SVM, SVM], final: SVM}",
+            "estimator.parts: 9 parts of 4 training examples, without one of 2 folds",
+        ),
+    ],
+)
+def test_more_parts_than_examples_are_refused(launch: Any, tmp_path: Path, estimator: str, words: str) -> None:
+    write_table(tmp_path / "table.csv", rows=12)
+    text = FOLDED.replace("val: 0", "val: 0, test: 0.25").replace(
+        "{type: sklearn, name: LogisticRegression, folds: 3}", estimator
+    )
+    code, run, output = launch(text.replace("SVM", "{type: sklearn, name: SVC}"))
+    assert code == 2 and run is None and words in output and "thing.yaml:5:" in output, output
