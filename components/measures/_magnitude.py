@@ -62,7 +62,7 @@ def weighting(between: Tensor, t: float, with_inverse: bool = False) -> Weightin
     z = torch.exp(-t * between)
     ones = torch.ones(len(z), 1, dtype=z.dtype, device=z.device)
     for jitter in (0.0, *(10.0**-k for k in range(12, 5, -1))):
-        factor, failed = torch.linalg.cholesky_ex(z + jitter * torch.eye(len(z), dtype=z.dtype, device=z.device))
+        factor, failed = torch.linalg.cholesky_ex(z + jitter * torch.eye(len(z)).to(z) if jitter else z)
         if not failed:
             w = torch.cholesky_solve(ones, factor)
             w = w + torch.cholesky_solve(ones - z @ w, factor)
