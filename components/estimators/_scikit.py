@@ -176,17 +176,22 @@ def check_target(estimator: Any, name: str, facts: Mapping[str, Any]) -> None:
 
     has_classes = "num_classes" in facts
     if is_classifier(estimator) and not has_classes:
-        near = name.replace("Classifier", "Regressor")
-        hint = facts.get("missing", {}).get("num_classes") or f"take a regressor, e.g. {_known(near, 'Ridge')}"
+        other = f"take a regressor, e.g. {counterpart(name, 'Classifier', 'Regressor', 'Ridge')}"
+        why = facts.get("missing", {}).get("num_classes")  # speaks of tasks, which are no part of an estimator's recipe
+        hint = why.replace("use `task: regression`", other) if why else other
         raise RunError("recipe", f"{name} predicts classes, and the data's target is a number", hint, "estimator")
     if not is_classifier(estimator) and has_classes:
-        near = _known(name.replace("Regressor", "Classifier"), "LogisticRegression")
+        other = counterpart(name, "Regressor", "Classifier", "LogisticRegression")
         message = f"{name} predicts numbers, and the data's target has {facts['num_classes']} classes"
-        raise RunError("recipe", message, f"take a classifier, e.g. {near}", "estimator")
+        raise RunError("recipe", message, f"take a classifier, e.g. {other}", "estimator")
 
 
-def _known(name: str, otherwise: str) -> str:
-    return name if name in HOMES else otherwise
+def counterpart(name: str, own: str, wanted: str, otherwise: str) -> str:
+    """The estimator of the same family that predicts the other kind of target, or one that is good for a start."""
+    pairs = {"SVC": "SVR", "LinearSVC": "LinearSVR", "NuSVC": "NuSVR", "RidgeClassifier": "Ridge"}
+    known = {**pairs, **{other: name for name, other in pairs.items()}}
+    near = known.get(name) or (name.removesuffix(own) + wanted if name.endswith(own) else "")
+    return near if near in HOMES else otherwise
 
 
 def check_missing(steps: Sequence[Any], name: str, facts: Mapping[str, Any], X: np.ndarray, split: str) -> None:

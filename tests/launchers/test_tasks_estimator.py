@@ -114,3 +114,21 @@ def test_more_parts_than_examples_are_refused(launch: Any, tmp_path: Path, estim
     )
     code, run, output = launch(text.replace("SVM", "{type: sklearn, name: SVC}"))
     assert code == 2 and run is None and words in output and "thing.yaml:5:" in output, output
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "words"),
+    [
+        ("breast_cancer", "Ridge", "take a classifier, e.g. RidgeClassifier"),
+        ("breast_cancer", "Lasso", "take a classifier, e.g. LogisticRegression"),
+        ("breast_cancer", "SVR", "take a classifier, e.g. SVC"),
+        ("diabetes", "LogisticRegression", "take a regressor, e.g. Ridge"),
+        ("diabetes", "LinearSVC", "take a regressor, e.g. LinearSVR"),
+        ("diabetes", "RandomForestClassifier", "take a regressor, e.g. RandomForestRegressor"),
+    ],
+)
+def test_the_other_kind_of_target_is_told_with_an_estimator_for_it(
+    launch: Any, data: str, name: str, words: str
+) -> None:
+    code, run, output = launch(f"data: {data}\nestimator: {{type: sklearn, name: {name}}}\n")
+    assert code == 2 and run is None and words in output and "`task" not in output, output
