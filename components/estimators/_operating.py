@@ -23,14 +23,14 @@ def positive_class(classes: np.ndarray, positive: Any, class_names: list[str] | 
     """
     if len(classes) < 2:
         raise ValueError(f"y: needs examples of two classes, not of one class alone ({shown(classes[0])})")
+    if len(classes) > 2:
+        more = f"Only binary classification is supported, and there are {len(classes)} classes"
+        raise ValueError(f"y: {more}: take estimators/one_vs_rest around this one")
     names = {str(label): label for label in classes.tolist()}
     if class_names and all(isinstance(label, int) and 0 <= label < len(class_names) for label in names.values()):
         names |= {class_names[label]: label for label in names.values()}
     if positive is None:
-        if len(classes) == 2:
-            return classes[1]
-        more = f"Only binary classification is supported without `positive`: there are {len(classes)} classes"
-        raise ValueError(f"positive: {more}. Name the one to tell from the others, or take estimators/one_vs_rest")
+        return classes[1]
     if str(positive) not in names:
         raise ValueError(f"positive: no class is named `{shown(positive)}`; there are {listed(list(names))}")
     return names[str(positive)]

@@ -15,6 +15,7 @@ from raycipe.components.estimators._operating import FEW
 from raycipe.components.z_sets import _geometry as geometry
 from raycipe.framework.arguments import Count, FromData, Length, Range, default
 from raycipe.framework.contracts import Measured, Vote, WeakLearner, ZSet
+from raycipe.framework.errors import RunError
 from raycipe.framework.registry import build, register
 
 Mass = Annotated[float, Range(gt=0, lt=1)]
@@ -132,7 +133,10 @@ class Zboost(Binary):
         if self.z is None:
             return None
         z: ZSet = build(self.z, "z_sets", "estimator.z")
-        found = geometry.boostability(z.pieces())
+        try:
+            found = geometry.boostability(z.pieces())
+        except ValueError as error:
+            raise RunError("recipe", f"z {error}", where="estimator.z") from error
         if not found.is_boostable and not self.force:
             raise report.trivial(found)
         return found

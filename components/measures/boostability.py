@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from raycipe.components.z_sets import _geometry as geometry
 from raycipe.components.z_sets import _plane as plane
-from raycipe.framework.contracts import Measure, Measured, Trained, ZSet
+from raycipe.framework.contracts import Measure, Measured, Skipped, Trained, ZSet
 from raycipe.framework.registry import register
 
 
@@ -38,7 +38,10 @@ class Boostability(Measure):
 
     def measure(self, trained: Trained) -> Measured:
         pieces = self.z.pieces()
-        found = geometry.boostability(pieces)
+        try:
+            found = geometry.boostability(pieces)
+        except ValueError as error:
+            raise Skipped(f"z {error}") from error
         values = {
             "boostable": float(found.is_boostable),
             "boundary": float(found.is_boundary),

@@ -36,6 +36,7 @@ class Halfplane(ZSet):
             raise ValueError(f"weights: must be finite and not both 0, not {weights}")
         self.weights = weights
         self.bound = bound
+        self.pieces()  # refuses an empty set
 
     def pieces(self) -> list[np.ndarray]:
         return geometry.non_empty([geometry.clip(geometry.SQUARE, self.weights, self.bound)], "bound")

@@ -49,6 +49,7 @@ class MultiObjective(ZSet):
             if not all(map(np.isfinite, [*objective["weights"], objective["bound"]])):
                 raise ValueError("objectives: weights and bounds must be finite")
         self.objectives = objectives
+        self.pieces()  # refuses an empty set
 
     def pieces(self) -> list[np.ndarray]:
         piece = geometry.SQUARE

@@ -28,6 +28,7 @@ class Polygon(ZSet):
         if not np.isfinite(np.asarray(vertices, dtype=float)).all():
             raise ValueError("vertices: must be finite")
         self.vertices = vertices
+        self.pieces()  # refuses an empty set
 
     def pieces(self) -> list[np.ndarray]:
         return geometry.non_empty([geometry.in_square(geometry.hull(np.asarray(self.vertices)))], "vertices")

@@ -48,7 +48,11 @@ def test_labels_may_be_words(tumours: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "y", "words"),
     [
-        ({}, [0, 1, 2] * 10, "positive: Only binary classification is supported without `positive`: there are 3"),
+        (
+            {},
+            [0, 1, 2] * 10,
+            "y: Only binary classification is supported, and there are 3 classes: take estimators/one_vs_rest",
+        ),
         ({"positive": "worst"}, [0, 1] * 15, "positive: no class is named `worst`; there are 0, 1"),
         ({}, [1] * 30, "y: needs examples of two classes, not of one class alone"),
         ({}, [0] * 29 + [1], "calibration: the positive class has 1 example, which can't be in both parts"),
@@ -82,6 +86,11 @@ def test_a_trivial_promise_is_refused_with_its_coin_unless_forced(tumours: Any) 
     forced = zboost(z=TRIVIAL, force=True, weak={"type": "z_oracle", "z": TRIVIAL, "fractional": True}).fit(X, y)
     assert forced.evidence().values["separated"] == 0 and forced.n_iter_ == 0
     assert np.all(forced.vote_scores(X) == 0.5)
+
+
+def test_a_promise_that_can_not_occur_is_refused(tumours: Any) -> None:
+    with pytest.raises(RunError, match="z holds no pair that can occur"):
+        zboost(z={"type": "polygon", "vertices": [[0.8, 0.8]]}).fit(*tumours)
 
 
 def test_a_broken_promise_ends_the_fit_or_starts_the_search(tumours: Any) -> None:
