@@ -12,6 +12,7 @@ from raycipe.framework.tree import Node, plain
 from raycipe.framework.walk import Walk
 from raycipe.framework.words import branches, told
 
+SIDE_BY_SIDE = ("study.points",)  # its lists go along with each other: a value of one may stand there again
 CHOICE = re.compile(r"choice \d+:? ?")
 
 
@@ -48,7 +49,8 @@ def _lists(space: Node, prefix: str, root: Node, walk: Walk, schema: dict[str, A
                 Problem("section", form.at, f"{prefix}.{path}", message, "paths look like optimizer.lr")
             )
         else:
-            _repeated(form, f"{prefix}.{path}", walk)
+            if prefix not in SIDE_BY_SIDE:
+                _repeated(form, f"{prefix}.{path}", walk)
             _path(path, form, space, prefix, root, walk, schema)
 
 
