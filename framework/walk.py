@@ -114,7 +114,8 @@ class Walk:
             else None
         )
         if near:
-            self.problems[-1].hint = "\n".join(filter(None, [f"did you mean `{near}`?", self.problems[-1].hint]))
+            meant = " or ".join(f"`{name}`" for name in words.family(node.value, near, choices))
+            self.problems[-1].hint = "\n".join(filter(None, [f"did you mean {meant}?", self.problems[-1].hint]))
         self.problems[-1].allowed = choices
         return node
 

@@ -13,6 +13,7 @@ FAR = 10**9
 OWN_COMPONENTS = "own components: --components DIR"
 LONGEST_NAME = 100
 SECTIONS_MEANT = {"rl": "agent", "loss": "task", "network": "model", "metrics": "measures"}  # no letters tell
+ENDING = 4  # letters that a name has beyond what was written: the word may be the beginning of several
 SHORT_NAME = 8  # up to this length a few common letters make two words look alike, as width and depth
 
 
@@ -62,6 +63,13 @@ def nearest(word: str, known: Any) -> str | None:
 
     found = get_close_matches(simple, names, n=1, cutoff=0.65 if len(simple) <= SHORT_NAME else 0.6)
     return found[0] if found else None
+
+
+def family(word: str, near: str, known: Any) -> list[str]:
+    """`near` and what begins as it does, where the word is but their common beginning, well written or not."""
+    if len(near) - len(word) < ENDING:
+        return [near]
+    return [name for name in known if isinstance(name, str) and name[: len(word)] == near[: len(word)]]
 
 
 def stray(name: str, strays: list[tuple[str, str]]) -> str:

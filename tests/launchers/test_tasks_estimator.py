@@ -132,3 +132,9 @@ def test_the_other_kind_of_target_is_told_with_an_estimator_for_it(
 ) -> None:
     code, run, output = launch(f"data: {data}\nestimator: {{type: sklearn, name: {name}}}\n")
     assert code == 2 and run is None and words in output and "`task" not in output, output
+
+
+def test_a_name_without_its_ending_is_told_with_both_that_it_may_have(launch: Any) -> None:
+    code, _, output = launch("data: breast_cancer\nestimator: {type: sklearn, name: HistGradientBosting}\n")
+    assert code == 2
+    assert "did you mean `HistGradientBoostingClassifier` or `HistGradientBoostingRegressor`?" in output
