@@ -17,6 +17,7 @@ from typing import Any, TextIO
 PLAIN_EVERY_S = 5.0
 SHOWN_METRICS = 4
 BAR_WIDTH = 24
+QUIET = ("estimator/cv_", "measure/")  # beside the first group
 
 
 class Display:
@@ -186,11 +187,15 @@ def own_stdout() -> TextIO:
 
 
 def chosen(final: Mapping[str, Any], quiet: bool) -> dict[str, Any]:
-    """The final values to print, held-out splits first; quiet leaves the first group alone."""
+    """The final values to print, held-out splits first; quiet leaves the first group, and what a claim is made of."""
     from raycipe.framework.results.report import by_group, group_rank
 
     first = min(map(group_rank, final), default=0)
-    return {name: value for name, value in by_group(final).items() if not quiet or group_rank(name) == first}
+
+    def is_kept(name: str) -> bool:
+        return group_rank(name) == first or name.startswith(QUIET)
+
+    return {name: value for name, value in by_group(final).items() if not quiet or is_kept(name)}
 
 
 def bar_line(row: Mapping[str, Any], latest: Mapping[str, float], width: int) -> str:

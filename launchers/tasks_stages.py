@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raycipe.framework.errors import RunError
+from raycipe.framework.errors import RunError, counted
 from raycipe.framework.recorded import FINDINGS
 
 if TYPE_CHECKING:
@@ -177,6 +177,9 @@ def measure_checkpoints(job: Job) -> None:
         "roots": job.roots,
     }
     fan_out(measure_one, shared, left, job.places, on_end=ended, is_stopped=job.stop.exists)
+    job.on_info(
+        f"measured {counted(len(steps), 'checkpoint')}; the results are those of the last one, step {steps[-1]}"
+    )
     _gather(job, {step: json.loads(file.read_text(encoding="utf-8")) for step, file in files.items()})
 
 

@@ -72,6 +72,14 @@ def test_quiet_leaves_verdicts_and_the_run_folder() -> None:
     assert "unmet" in out and "runs/a/b" in out
 
 
+def test_quiet_shows_held_out_figures_and_what_an_estimator_and_measures_claim() -> None:
+    made, text = shown(quiet=True)
+    found = ("train/loss", "test/accuracy", "estimator/cv_accuracy", "measure/calibration_error/ece", "comm/bytes")
+    made.results({"final": dict.fromkeys(found, 0.5)}, "runs/a/b")
+    out = text.getvalue()
+    assert [name for name in found if name in out] == list(found[1:4])
+
+
 def test_a_launch_outlives_the_reader_of_its_output() -> None:
     made, _ = shown()
     reader, writer = os.pipe()

@@ -228,7 +228,8 @@ class Halve(Editor):
 
 def test_measures_alone_see_every_checkpoint(launch: Any, tmp_path: Path) -> None:
     first = launch(TRAINED + "measures: [weight_norms]\n", name="first")[1]
-    code, run, _ = launch("start: {run: first, checkpoint: all}\nmeasures: [weight_norms]\n", name="second")
+    code, run, output = launch("start: {run: first, checkpoint: all}\nmeasures: [weight_norms]\n", name="second")
+    assert "measured 2 checkpoints; the results are those of the last one, step 38" in output
     rows = list(run.rows())
     assert code == 0 and [row["step"] for row in rows] == [19, 38]
     assert rows[0]["measure/weight_norms/norm"] != rows[1]["measure/weight_norms/norm"]
