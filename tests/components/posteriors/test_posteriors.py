@@ -128,8 +128,8 @@ def test_a_loss_without_variance_is_told() -> None:
     "name, arguments, error, spread",
     [
         ("nuts", {"warmup": 150}, 0.15, 0.1),
-        ("hmc", {"warmup": 150}, 0.15, 0.1),
-        ("pcn", {"warmup": 500, "thin": 20}, 0.25, 0.15),
+        pytest.param("hmc", {"warmup": 150}, 0.15, 0.1, marks=pytest.mark.slow),
+        pytest.param("pcn", {"warmup": 500, "thin": 20}, 0.25, 0.15, marks=pytest.mark.slow),
         pytest.param("sgld", {"steps": 8000, "batch_size": 300}, 0.35, 0.2, marks=pytest.mark.slow),
         ("vi", {"steps": 600}, 0.01, 0.15),
     ],
