@@ -11,6 +11,11 @@ position in its split) always mean the same; a data component may add more. Tabu
 
 from __future__ import annotations
 
+from raycipe.framework.contracts.boosting import Fit as Fit
+from raycipe.framework.contracts.boosting import Hypothesis as Hypothesis
+from raycipe.framework.contracts.boosting import Vote as Vote
+from raycipe.framework.contracts.boosting import WeakLearner as WeakLearner
+from raycipe.framework.contracts.boosting import ZSet as ZSet
 from raycipe.framework.contracts.causal import Calibrated as Calibrated
 from raycipe.framework.contracts.causal import Calibration as Calibration
 from raycipe.framework.contracts.causal import CausalLoss as CausalLoss
@@ -25,11 +30,6 @@ from raycipe.framework.contracts.causal import Prior as Prior
 from raycipe.framework.contracts.causal import RowLoss as RowLoss
 from raycipe.framework.contracts.causal import Sample as Sample
 from raycipe.framework.contracts.causal import Solution as Solution
-from raycipe.framework.contracts.boosting import Fit as Fit
-from raycipe.framework.contracts.boosting import Hypothesis as Hypothesis
-from raycipe.framework.contracts.boosting import Vote as Vote
-from raycipe.framework.contracts.boosting import WeakLearner as WeakLearner
-from raycipe.framework.contracts.boosting import ZSet as ZSet
 from raycipe.framework.contracts.communication import HEADER_BYTES as HEADER_BYTES
 from raycipe.framework.contracts.communication import Compressor as Compressor
 from raycipe.framework.contracts.communication import Draw as Draw
