@@ -110,12 +110,8 @@ def _is_half(found: str) -> bool:
 
 def _shape(name: str, branch: Json) -> str:
     """The type in words; a bound on one side follows at once, a range later with the argument's name."""
-    if "enum" in branch:  # all of them: a message has room for some, this page is where the others are looked up
-        return (
-            "one of " + ", ".join(bare(value) for value in branch["enum"])
-            if len(branch["enum"]) > FEW
-            else wants(branch)
-        )
+    if "enum" in branch:
+        return _names(branch)
     if type_of(branch) == "array":
         return _list_shape(branch)
     limits = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
@@ -124,13 +120,20 @@ def _shape(name: str, branch: Json) -> str:
     return words + found.removeprefix(name) if found and _is_half(found) else words
 
 
+def _names(branch: Json) -> str:
+    """A type in words, with all names that there are: a message shows some, here the others are looked up."""
+    if len(branch.get("enum", ())) > FEW:
+        return "one of " + ", ".join(bare(value) for value in branch["enum"])
+    return wants(branch)
+
+
 def _list_shape(branch: Json) -> str:
     """A list with its length, where that is bounded on purpose, and what its entries are."""
     places = branch.get("prefixItems", [])
     least, most = branch.get("minItems", 0), branch.get("maxItems", MANY)
     length = f" of {least}" if least == most else f" of {least} to {most}" if least > 0 and most < MANY else ""
     entries = [
-        " or ".join(_shape("", part) for part in branches(place)) for place in [*places, branch.get("items")] if place
+        " or ".join(_names(part) for part in branches(place)) for place in [*places, branch.get("items")] if place
     ]
     if not entries:
         return f"a list{length}"

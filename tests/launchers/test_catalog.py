@@ -153,7 +153,7 @@ def test_show_of_an_unknown_name_says_what_to_do(name: str, hint: str, capsys: p
     [
         ("optimizers/sdg", "did you mean `optimizers/sgd`?\n"),
         ("optimizer/sgd", "did you mean `optimizers/sgd`?\n"),
-        ("data/lion", "known: breast_cancer, c"),
+        ("data/lion", "known: a"),
         ("votes/maze", "no votes are installed\n    own components: --components DIR\n"),
         ("widgets/foo", "kinds: agents, calibrations, compressors, "),
     ],

@@ -53,9 +53,9 @@ def test_every_section_of_the_book_and_of_the_schema_is_explained(capsys: pytest
         ("about", "\n  text\n"),
         ("paper", "year     an integer, 1600 <= year <= 3000\n"),
         ("seed", "\n  an integer >= 0, default 0\n"),
-        ("data", "one of:\n\ndata/breast_cancer  "),
+        ("data", "one of:\n\ndata/"),
         ("optimizer", "\noptimizers/sgd              Stochastic gradient descent"),
-        ("measures", "a list, each one of:\n\nmeasures/auc_score"),
+        ("measures", "a list, each one of:\n\nmeasures/"),
         ("env", "An environment, or a family of them with tasks.\n\none of:\n\nenvs/gymnasium   An env"),
         ("train", "  epochs              an integer >= 1\n"),
         (
