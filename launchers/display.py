@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 PLAIN_EVERY_S = 5.0
+FIRST = ("loss", "accuracy", "eval_return", "episode_return")  # what most people look for
 SHOWN_METRICS = 4
 BAR_WIDTH = 24
 QUIET = ("estimator/cv_", "measure/")  # beside the first group
@@ -221,7 +222,11 @@ def time_left(row: Mapping[str, Any]) -> str:
 
 
 def shown_metrics(latest: Mapping[str, float]) -> list[str]:
-    order = sorted(latest, key=lambda name: (name.partition("/")[0] not in ("train", "val", "rl"), name))
+    def rank(name: str) -> tuple[bool, bool, str]:
+        group, _, word = name.partition("/")
+        return group not in ("train", "val", "rl"), word not in FIRST, name
+
+    order = sorted(latest, key=rank)
     return [f"{name} {latest[name]:.4g}" for name in order if not name.startswith(("time/", "comm/"))][:SHOWN_METRICS]
 
 

@@ -152,7 +152,7 @@ def measure(job: Job, trained: Trained) -> None:
 def measure_checkpoints(job: Job) -> None:
     """The measures of every checkpoint of the run that `start` names: a row each, the last one the final values."""
     from raycipe.framework.files import to_json, write_atomic
-    from raycipe.framework.training.loading import steps_of
+    from raycipe.framework.training.loading import load_data, steps_of
     from raycipe.launchers.fan_out import Tally, fan_out
     from raycipe.launchers.local import device_of
 
@@ -161,6 +161,8 @@ def measure_checkpoints(job: Job) -> None:
     steps = steps_of(job.start_dir)
     if not steps:
         raise RunError("storage", f"{job.start_dir} has no checkpoint to start from", where="start")
+    if "data" in job.plain:
+        job.keep_to_data(load_data(job.plain)[1])
     files = {step: job.unit(f"step-{step:08d}") for step in steps}
     left = [step for step in steps if job.recorded(files[step], FINDINGS) is None]
     tally = Tally("checkpoint", len(steps), len(steps) - len(left), job.progress)

@@ -22,7 +22,7 @@ def measure(session: Session) -> None:
     """Run the recipe's measures on the final weights and add what they found to the summary; all ranks call it."""
     if not session.plan.recipe.get("measures"):
         return
-    model = _final_model(session)
+    model = final_model(session)
     if session.comm.rank != 0:
         return
     findings = run_measures(trained(session, model), session.plan.recipe, session.run_dir, _logger(session))
@@ -37,7 +37,7 @@ def measure_between(session: Session) -> None:
 
     The model's copy, and the optimizer whose common weights it takes, are as they were before.
     """
-    model = _final_model(session)
+    model = final_model(session)
     if session.comm.rank != 0:
         return
     recipe = {**session.plan.recipe, "measures": in_training(session.plan.recipe["measures"])}
@@ -54,7 +54,7 @@ def _logger(session: Session) -> Callable[[str], None]:
     return log
 
 
-def _final_model(session: Session) -> nn.Module:
+def final_model(session: Session) -> nn.Module:
     """The evaluated weights in a model of their own: whole, not compiled, in eval mode."""
     average = session.average
     source = average.model if average is not None and session.settings.evaluate_weights == "ema" else session.model

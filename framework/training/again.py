@@ -11,7 +11,7 @@ from torch import nn
 
 from raycipe.framework.contracts import Data, Split
 from raycipe.framework.errors import RunError
-from raycipe.framework.training.after import _final_model
+from raycipe.framework.training.after import final_model
 from raycipe.framework.training.loading import seed_of
 from raycipe.framework.training.plan import TrainPlan
 from raycipe.framework.training.session import Session, train
@@ -58,7 +58,7 @@ def train_again(
     found: list[nn.Module] = []
 
     def keep(session: Session) -> None:
-        found.append(_final_model(session))
+        found.append(final_model(session))
 
     rng = capture_rng()
     try:

@@ -234,7 +234,8 @@ def test_measures_alone_see_every_checkpoint(launch: Any, tmp_path: Path) -> Non
     assert code == 0 and [row["step"] for row in rows] == [19, 38]
     assert rows[0]["measure/weight_norms/norm"] != rows[1]["measure/weight_norms/norm"]
     assert final(run)["measure/weight_norms/norm"] == final(first)["measure/weight_norms/norm"]
-    assert sorted(path.name for path in (run.path / "units").iterdir()) == ["step-00000019.json", "step-00000038.json"]
+    units = ["data.json", "step-00000019.json", "step-00000038.json"]
+    assert sorted(path.name for path in (run.path / "units").iterdir()) == units
 
 
 def test_measures_of_a_model_that_nobody_trained(launch: Any) -> None:
