@@ -16,8 +16,9 @@ PARTS = {
     ("overhead", "step"): """\
 ## A training step against a bare torch loop
 
-The digits, batches of 64, SGD with a cosine schedule, loss and accuracy, a row each 50 steps; one process, one thread.
-CPU time of a step in blocks of 100 that alternate: bare, ours, bare again. Bound: 60 µs more than bare.
+The digits, batches of 64, SGD with a cosine schedule, loss and accuracy, a row each 50 steps; one process, one thread. CPU
+time of a step; both loops train the same weights, step by step in random order, with an allocator that keeps freed memory.
+120 blocks of 50 steps. Bound: 60 µs more than bare.
 """,
     ("overhead", "ray"): """\
 ## A training step against Ray Train by hand
@@ -87,6 +88,12 @@ folder with checkpoints each. Ten folds of an estimator against scikit-learn's `
 Average effects (all worlds) and effects as functions (pointwise, on 300 fresh rows) beside doubleml and econml: the
 same data sets of 1000 rows, the same folds (econml draws its own), the same ridge and logistic regressions of
 scikit-learn on squares and products. CPU seconds of a fit, which are mostly those regressions.
+""",
+    ("measures",): """\
+## Curvature and magnitude
+
+Hessian-vector products, eigenvalues, trace and magnitude; a peer stands beside them where its packages were installed
+(see the head of benchmarks/measures.py). One thread, least CPU time of runs that alternate.
 """,
     ("startup",): "",
 }
