@@ -16,9 +16,9 @@ PARTS = {
     ("overhead", "step"): """\
 ## A training step against a bare torch loop
 
-The digits, batches of 64, SGD with a cosine schedule, loss and accuracy, a row each 50 steps; one process, one thread. CPU
-time of a step; both loops train the same weights, step by step in random order, with an allocator that keeps freed memory.
-120 blocks of 50 steps. Bound: 60 µs more than bare.
+The digits, batches of 64, SGD with a cosine schedule, loss and accuracy, a row each 50 steps; one process, one thread.
+CPU time of a step; both loops train the same weights, step by step in random order, with an allocator that keeps freed
+memory. 120 blocks of 50 steps. Bound: 60 µs more than bare.
 """,
     ("overhead", "ray"): """\
 ## A training step against Ray Train by hand
