@@ -127,7 +127,7 @@ def test_a_row_without_rate_or_metrics_is_still_a_line() -> None:
 
 
 def test_the_live_line_shows_what_most_people_look_for_first() -> None:
-    latest = {name: 1.0 for name in ("rl/eval_length", "rl/entropy", "rl/episodes", "rl/eval_high", "rl/eval_return")}
+    latest = dict.fromkeys(("rl/eval_length", "rl/entropy", "rl/episodes", "rl/eval_high", "rl/eval_return"), 1.0)
     assert display.shown_metrics(latest)[0] == "rl/eval_return 1"
     latest = {"comm/bytes": 1.0, "val/accuracy": 2.0, "train/grad_norm": 3.0, "train/loss": 4.0}
     assert display.shown_metrics(latest) == ["train/loss 4", "val/accuracy 2", "train/grad_norm 3"]
