@@ -28,7 +28,8 @@ class Entry:
     def __init__(self, changes: Mapping[str, Any]) -> None:
         self.changes = dict(changes)
         self.status = "running"
-        self.value: float | None = None
+        self.value: float | None = None  # of the first objective
+        self.others: list[float | None] = []  # of the further ones, known at the end
         self.evaluations = 0
 
 
@@ -37,7 +38,8 @@ class Board(Callback):  # type: ignore[misc]
 
     def __init__(self, plan: Plan, base: Base, on_info: Callable[[str], None]) -> None:
         self.plan, self.base, self.on_info = plan, base, on_info
-        self.metric, self.mode = next(iter(plan.objectives.items()))
+        (self.metric, self.mode), *_ = plan.objectives.items()
+        self.other_metrics = list(plan.objectives)[1:]
         self.entries: dict[int, Entry] = {}
         self.lock = threading.Lock()
         self.began, self.ended_here = time.monotonic(), 0
@@ -97,8 +99,9 @@ class Board(Callback):  # type: ignore[misc]
 
     def _conclude(self, entry: Entry, number: int) -> None:
         result = self.plan.folder(number).read("result.json")
-        value = (result.get("final") or {}).get(self.metric)
-        entry.value = float(value) if isinstance(value, (int, float)) else None
+        final = result.get("final") or {}
+        values = [final.get(metric) for metric in self.plan.objectives]
+        entry.value, *entry.others = [float(value) if isinstance(value, (int, float)) else None for value in values]
         entry.status = outcome_of(result, self.plan.scheduler)
 
     def _tell_failure(self, number: int) -> None:
@@ -150,11 +153,14 @@ class Board(Callback):  # type: ignore[misc]
         from rich.text import Text
 
         titles = short_names(self.plan.sweep["space"])
-        rows = [["trial", "state", self.metric, *titles.values()]]
+        rows = [["trial", "state", self.metric, *self.other_metrics, *titles.values()]]
         for number, entry in self.ranked()[:SHOWN]:
             state = entry.status if entry.status != "running" else f"running {entry.evaluations}"
             values = [cut(written(entry.changes.get(path))) for path in titles]
-            rows.append([name_of(number), state, short(entry.value), *values])
+            others = [
+                "" if value is None else short(value) for value in entry.others or [None] * len(self.other_metrics)
+            ]
+            rows.append([name_of(number), state, short(entry.value), *others, *values])
         table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), pad_edge=False)
         for index, title in enumerate(rows[0]):
             widest = max(len(row[index]) for row in rows)

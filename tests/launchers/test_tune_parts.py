@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from safetensors.torch import load_file
 
 from raycipe.framework.check import check
@@ -115,6 +117,22 @@ def test_failed_trials_and_several_objectives_are_told_to_optuna(tmp_path: Path)
         plan.study.tell(number, stopped=False)
     states = [trial.state.name for trial in plan.study.study.trials]
     assert states == ["COMPLETE", "FAIL"]
+
+
+def test_the_live_table_shows_every_objective_of_an_ended_trial(tmp_path: Path) -> None:
+    from raycipe.launchers.tune_board import Board
+
+    goals = {"val/loss": "min", "val/accuracy": "max"}
+    section = {**sweep_section(search="random", trials=3), "objectives": goals}
+    plan = Plan(Run(tmp_path), {key: value for key, value in section.items() if key not in ("metric", "mode")}, 0)
+    ended(plan, 1, **{"val/loss": 0.25, "val/accuracy": 0.75})
+    ended(plan, 2, **{"val/loss": 0.5})
+    board: Any = Board(Plan(Run(tmp_path), plan.sweep, 0), None, lambda text: None)
+    console = Console(width=100, file=io.StringIO())
+    console.print(board.table(100))
+    head, titles, first, second = console.file.getvalue().splitlines()[:4]
+    assert "best val/loss 0.25 (trial 0001)" in head and titles.split()[:4] == ["trial", "state", *goals]
+    assert first.split()[:4] == ["0001", "done", "0.25", "0.75"] and second.split()[:3] == ["0002", "done", "0.5"]
 
 
 # ------------------------------------------------------------------------------------------------ schedulers
