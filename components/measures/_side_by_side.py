@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
+from raycipe.components.measures._neighbours import seen_by_runs
 from raycipe.framework.comm import Comm, LocalComm, SimulatedWorld
 from raycipe.framework.contracts import (
     Batch,
@@ -167,17 +168,7 @@ class _Runs:
 
     def examples(self, ids: Tensor) -> Batch:
         """The examples (seeds, batch) as each run sees them, (runs, batch, ...)."""
-        rows = torch.arange(self.seeds).unsqueeze(1)
-        hit = ids.unsqueeze(1) == self.replaced.unsqueeze(2)  # (seeds, twins, batch)
-        batch: Batch = {}
-        for name, table in self.tables.items():
-            seen = table[rows, ids].unsqueeze(1).expand(-1, self.per_seed, *([-1] * (table.dim() - 1)))
-            if name != "id" and bool(hit.any()):
-                seen = seen.clone()
-                seed, twin, place = hit.nonzero(as_tuple=True)
-                seen[seed, twin + 1, place] = self.strangers[name][seed, twin]
-            batch[name] = seen.flatten(0, 1)
-        return batch
+        return seen_by_runs(self.tables, self.strangers, self.replaced, ids, self.per_seed)
 
     def _optimizer(self, weights: nn.Parameter) -> Any:
         """The recipe's optimizer on all runs at once; what it compresses with was set for one of them."""

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from raycipe.components.measures._neighbours import seen_by_runs
 from raycipe.framework.comm import LocalComm
 from raycipe.framework.contracts import Batch, Data, Point, Problem, Saddle, SaddleTask, Skipped, TensorSplit, Trained
 from raycipe.framework.contracts.saddle import Draw
@@ -72,17 +73,7 @@ class SideBySide(Problem):
 
     def examples(self, ids: Tensor) -> Batch:
         """The examples (seeds, batch) as each run sees them, (runs, batch, ...)."""
-        rows = torch.arange(self.seeds).unsqueeze(1)
-        hit = ids.unsqueeze(1) == self.replaced.unsqueeze(2)  # (seeds, twins, batch)
-        batch: Batch = {}
-        for name, table in self.tables.items():
-            seen = table[rows, ids].unsqueeze(1).expand(-1, self.per_seed, *([-1] * (table.dim() - 1)))
-            if name != "id" and bool(hit.any()):
-                seen = seen.clone()
-                seed, twin, place = hit.nonzero(as_tuple=True)
-                seen[seed, twin + 1, place] = self.strangers[name][seed, twin]
-            batch[name] = seen.flatten(0, 1)
-        return batch
+        return seen_by_runs(self.tables, self.strangers, self.replaced, ids, self.per_seed)
 
     # ------------------------------------------------------------------------------------------ the problem
 

@@ -13,7 +13,7 @@ from raycipe.components.measures.model_stability import compared, distance_of_tw
 from raycipe.framework.comm import Comm, LocalComm
 from raycipe.framework.contracts import Skipped, Trained
 from raycipe.framework.registry import make
-from raycipe.framework.training.after import _final_model, trained
+from raycipe.framework.training.after import final_model, trained
 from raycipe.framework.training.plan import TrainPlan
 from raycipe.framework.training.session import train
 from raycipe.framework.training.simulated import run_simulated
@@ -43,7 +43,7 @@ def run(recipe: Any, folder: Path) -> Trained:
     found: list[Trained] = []
 
     def keep(session: Any) -> None:
-        model = _final_model(session)
+        model = final_model(session)
         if session.comm.rank == 0:
             found.append(trained(session, model))
 

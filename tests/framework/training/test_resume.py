@@ -274,11 +274,11 @@ def test_a_checkpoint_of_another_version_is_told(toy: Any, fit: Any, run_dir: Pa
 def test_buffers_outside_the_state_dict_resume_and_are_measured(
     toy: Any, fit: Any, end_of: Any, tmp_path: Path, ema: float | None
 ) -> None:
-    from raycipe.framework.training.after import _final_model
+    from raycipe.framework.training.after import final_model
 
     recipe = toy(model={"type": "counting"}, train_steps=30, train_checkpoint_every=10, train_ema=ema)
     unbroken, broken, measured = fresh(tmp_path / "unbroken"), fresh(tmp_path / "broken"), []
-    fit(recipe, unbroken, after=lambda session: measured.append(_final_model(session)))
+    fit(recipe, unbroken, after=lambda session: measured.append(final_model(session)))
     assert float(measured[0].seen) == 30 and measured[0].mean is not None
 
     def stop(session: Any, event: str) -> None:
