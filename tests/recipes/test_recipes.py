@@ -75,7 +75,8 @@ def test_a_recipe_keeps_its_claim_at_full_size(
     path: Path, in_this_process: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = cli.launch([str(path), in_this_process, "--storage", str(tmp_path), "-q"])
-    if code == 2 and "is not installed" in capsys.readouterr().err:
-        pytest.skip("its data lie in a package which nothing else needs")
+    told = capsys.readouterr().err
+    if code == 2 and "is not installed" in told and any(name in told for name in ("causallib", "econml")):
+        pytest.skip("its data lie in a package which `make setup` leaves out")
     assert code == 0
     assert all(claim["verdict"] == "met" for claim in result(tmp_path)["expect"])
